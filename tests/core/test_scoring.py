@@ -22,29 +22,6 @@ def random_features(*shape: int, seed: int = 0) -> torch.Tensor:
     return scoring.normalize(torch.randn(*shape, generator=torch.Generator().manual_seed(seed)))
 
 
-def test_the_centroid_of_two_directions_lies_between_them():
-    texts = torch.stack([circle(0, 90), circle(60, 90)])  # (M=2, C=2, D=2)
-    assert torch.allclose(scoring.centroids(texts), circle(30, 90), atol=1e-6)
-
-
-def test_scores_by_hand():
-    image, texts = circle(30), torch.stack([circle(0), circle(60)])  # one class, two members 30 degrees either side
-    assert scoring.centroid_scores(image, texts).item() == pytest.approx(1.0, abs=1e-6)
-    assert scoring.score_mean(image, texts).item() == pytest.approx(math.cos(math.pi / 6), abs=1e-6)
-
-
-def test_score_mean_is_centroid_score_times_norm_of_the_mean():
-    images, texts = random_features(7, 5), random_features(4, 3, 5, seed=1)
-    norms = texts.mean(dim=0).norm(dim=-1)
-    expected = scoring.centroid_scores(images, texts) * norms
-    assert torch.allclose(scoring.score_mean(images, texts), expected, atol=1e-6)
-
-
-def test_one_member_scores_the_same_either_way():
-    images, texts = random_features(7, 5), random_features(1, 3, 5, seed=1)
-    assert torch.allclose(scoring.centroid_scores(images, texts), scoring.score_mean(images, texts), atol=1e-6)
-
-
 def test_counts_against_a_plain_loop():
     small = scoring.AtOnce(scores=16, texts=10)
     images, texts = random_features(23, 4), random_features(6, 5, 4, seed=1)

@@ -12,7 +12,7 @@ from evaluate_cases import NAMES, line
 from torch.nn import functional as F
 
 from wsoup.core import prompts
-from wsoup.core.scoring import centroid_scores, score_mean
+from wsoup.core.scoring import normalize
 from wsoup.evaluate.classifiers import class_rows
 from wsoup.evaluate.counts import count, evaluate, mean_texts, tokens_stored
 from wsoup.evaluate.rows import Material, Row
@@ -61,8 +61,10 @@ def test_every_row_equals_the_plain_loop_over_encode_text(tiny_encoder, texts, t
                     for text in row.texts
                 ]
             )  # (M, C, D)
-            for mode, scores in (("centroid", centroid_scores), ("score_mean", score_mean)):
-                expected = int((scores(test.image_features, features).argmax(dim=1) == test.labels).sum())
+            each = torch.einsum("nd,mcd->mnc", test.image_features, features)
+            by_mode = {"centroid": test.image_features @ normalize(features.mean(dim=0)).T, "score_mean": each.mean(0)}
+            for mode, scores in by_mode.items():
+                expected = int((scores.argmax(dim=1) == test.labels).sum())
                 for seed in row.seeds:
                     got = line(counted, method=row.method, mode=mode, seed=seed, dataset=test.name, m=len(row.texts))
                     assert (got["n_correct"], got["n_images"]) == (expected, len(test.labels))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from wsoup.base.errors import PoolError
 from wsoup.core.draws import member_generator, named_generator
-from wsoup.core.scoring import centroids, count_correct, normalize
+from wsoup.core.scoring import count_correct, normalize
 from wsoup.search.grow.chains import ChainsSoup
 from wsoup.search.grow.greedy import greedy_soup
 from wsoup.search.grow.kind import BATCHES, Judgement, right_on, rises
@@ -35,10 +35,10 @@ def blocks_of(features: torch.Tensor, pool: Sequence[str], size: int):
 def one_by_one_descriptor_soup(ranked, features, pool, images, labels, m):
     """Algorithm 1 as the paper writes it: re-average the whole list at every step."""
     members = [ranked[0]]
-    bar = count_correct(images, labels, centroids(torch.stack([features[pool.index(d)] for d in members])))
+    bar = count_correct(images, labels, normalize(torch.stack([features[pool.index(d)] for d in members]).mean(dim=0)))
     for candidate in ranked[1:]:
         tried = torch.stack([features[pool.index(d)] for d in [*members, candidate]])
-        count = count_correct(images, labels, centroids(tried))
+        count = count_correct(images, labels, normalize(tried.mean(dim=0)))
         if count > bar:
             members, bar = [*members, candidate], count
     return members[:m]

@@ -44,12 +44,12 @@ def source(tiny_encoder) -> Source:
 def ranked(source) -> Ranked:
     words = common_words(20)
     (block,) = source.text_blocks(words, period=False)
-    (scores,) = statistics(source.images(), block, baseline_right=torch.zeros(60, dtype=torch.bool))
-    order = torch.argsort(scores.n_correct, descending=True, stable=True)
+    scores = statistics(source.images(), block, baseline_right=torch.zeros(60, dtype=torch.bool))
+    order = torch.argsort(scores["n_correct"][0], descending=True, stable=True)
     return Ranked(
         [words[i] for i in order],
-        scores.n_correct[order].numpy(),
-        scores.log_likelihood[order].numpy(),
+        scores["n_correct"][0, order].numpy(),
+        scores["k2"][0, order].numpy(),
         False,
         Cost(20, 60, 600),
     )

@@ -90,15 +90,6 @@ def test_a_soup_is_not_replaced_by_its_export(soup):
     assert file.read_bytes() == before
 
 
-def test_clip_benchmark_gets_the_same_accuracy(soup, tiny_encoder):
-    benchmark = pytest.importorskip("clip_benchmark.metrics.zeroshot_classification")
-    templates = json.loads(export(soup, form="clip_benchmark"))["imagenet1k"]
-    theirs = benchmark.zero_shot_classifier(
-        tiny_encoder.model, tiny_encoder.tokenizer, NAMES, templates, "cpu", amp=False
-    )
-    assert n_correct(theirs, tiny_encoder) == n_correct(ours(soup, tiny_encoder), tiny_encoder)
-
-
 def test_text_has_one_template_or_prompt_per_line(soup):
     assert run("soup", "export", "word-seed1", "--format", "text")[1].splitlines() == soup.templates()
     printed = run("soup", "export", "word-seed1", "--format", "text", "--classes", "cat,dog")[1]

@@ -20,7 +20,10 @@ PRECISIONS = {"fp32": (None, 1e-4), "tf32": (None, 1e-2), "bf16": (torch.bfloat1
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("name", ["clip", "quick_gelu", "tanh_gelu", "one_block", "layer_scale", "coca", "siglip"])
+@pytest.mark.parametrize(
+    "name",
+    ["clip", "quick_gelu", "tanh_gelu", "one_block", "layer_scale", "custom_text", "coca", "coca_true_mask", "siglip"],
+)
 def test_every_kind_of_tower_by_precision(family, plain, name, precision):
     model, tokenizer, fast = family(name)
     dtype, most = PRECISIONS[precision]

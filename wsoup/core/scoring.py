@@ -52,24 +52,6 @@ def normalize(features: Tensor) -> Tensor:
     return F.normalize(features, dim=-1)
 
 
-def centroids(text_features: Tensor) -> Tensor:
-    """Normalised mean over the members: (M, C, D) -> (C, D). A single member is returned unchanged, up to rounding."""
-    return normalize(text_features.mean(dim=0))
-
-
-def centroid_scores(image_features: Tensor, text_features: Tensor) -> Tensor:
-    """Cosine of each image with each class centroid: (N, D), (M, C, D) -> (N, C)."""
-    return image_features @ centroids(text_features).T
-
-
-def score_mean(image_features: Tensor, text_features: Tensor) -> Tensor:
-    """Mean over members of the cosines: (N, D), (M, C, D) -> (N, C).
-
-    Averaging the texts first gives the same number by linearity, M times cheaper.
-    """
-    return image_features @ text_features.mean(dim=0).T
-
-
 def correct(image_features: Tensor, labels: Tensor, class_features: Tensor) -> Tensor:
     """Which images one classifier gets right: (N, D), (N,) int64, (C, D) -> (N,) bool.
 

@@ -12,7 +12,6 @@ N paired draws. Source: this project.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 
@@ -21,34 +20,21 @@ import torch
 from torch import Tensor
 
 from wsoup.core.packed import Linear
-from wsoup.core.scoring import AT_ONCE, NEAR_TIE, AtOnce, CandidateScores, ImageSet, correct, own_against_others
+from wsoup.core.scoring import AT_ONCE, NEAR_TIE, AtOnce, ImageSet, correct, own_against_others
 from wsoup.disk.shards import Owner, Shard
 from wsoup.disk.store import pack_arrays, unpack_arrays
 from wsoup.runtime.work import finish_shards
 from wsoup.search.rank.source import Source, identity
 
 COLUMNS = ("n_correct", "alignment", "uniformity", "near_ties", "k2", "gain_se")
-"""Columns of a scored candidate, see `CandidateStatistics.column`."""
+"""Columns of a scored candidate: those of `CandidateScores`, k2 in nats (at most 0), and gain_se in images."""
 SHARPNESS = 2.0
 """Logits are cosines times this, in units of sigma."""
 
 
-@dataclass(frozen=True)
-class CandidateStatistics(CandidateScores):
-    """`CandidateScores` with the statistics of this module, (P,) float64 each."""
-
-    log_likelihood: Tensor  # k2: nats, at most 0
-    gain_se: Tensor  # images
-
-    def column(self, name: str) -> Tensor:
-        """A statistic by its column name in files, where log_likelihood is k2."""
-        value: Tensor = getattr(self, "log_likelihood" if name == "k2" else name)
-        return value
-
-
 def statistics(
     images: ImageSet, text_features: Tensor, *, baseline_right: Tensor, at_once: AtOnce = AT_ONCE
-) -> list[CandidateStatistics]:
+) -> dict[str, Tensor]:
     """Score candidates on every subset of the images, like `ImageSet.score`, with k2 and the gain's standard error.
 
     Args:
@@ -58,7 +44,7 @@ def statistics(
         at_once: sizes of the blocks.
 
     Returns:
-        K results. k2 is a mean of float32 logarithms, summed in float64; NaN without images.
+        `COLUMNS`, (K, P) each. k2 is a mean of float32 logarithms, summed in float64; NaN without images.
     """
     n_candidates, n_classes, _ = text_features.shape
     right, near = torch.zeros(2, n_candidates, len(images.labels), dtype=torch.bool, device=images.labels.device)
@@ -73,16 +59,15 @@ def statistics(
             right[part, rows], near[part, rows] = block.decide()
             for k, inside in subsets.items():
                 log_likelihood[k, part] = block.likelihood(inside)
-    results = []
-    for k, (index, scores) in enumerate(
-        zip(images.subsets, images.summed(text_features, right=right, near=near), strict=True)
-    ):
+    spreads = []
+    for index in images.subsets:
         after, before = right[:, index], baseline_right[index]
         corrected, broken = (after & ~before).sum(1), (~after & before).sum(1)
         variance = (corrected + broken) - (corrected - broken).double() ** 2 / max(1, len(index))
-        gain_se = variance.clamp_(min=0).sqrt()
-        results.append(CandidateStatistics(**vars(scores), log_likelihood=log_likelihood[k], gain_se=gain_se))
-    return results
+        spreads.append(variance.clamp_(min=0).sqrt())
+    scored = images.summed(text_features, right=right, near=near)
+    columns = {name: torch.stack([getattr(each, name) for each in scored]) for name in COLUMNS[:-2]}
+    return columns | {"k2": log_likelihood, "gain_se": torch.stack(spreads)}
 
 
 def _passes(images: ImageSet, *, most: int) -> list[tuple[slice | Tensor, dict[int, Tensor]]]:
@@ -196,11 +181,8 @@ def scores(
         period: whether texts have the final period.
     """
     blocks = source.text_blocks(texts, period=period)
-    by_seed = list(zip(*(statistics(images, block, baseline_right=baseline_right) for block in blocks), strict=True))
-    return {
-        name: np.stack([np.concatenate([part.column(name).cpu().numpy() for part in parts]) for parts in by_seed])
-        for name in COLUMNS
-    }
+    scored = [statistics(images, block, baseline_right=baseline_right) for block in blocks]
+    return {name: torch.cat([each[name] for each in scored], dim=1).cpu().numpy() for name in COLUMNS}
 
 
 def scores_in_shards(
