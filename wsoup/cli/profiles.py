@@ -133,12 +133,6 @@ def profile_own(
     model: common.Model = None,
     pretrained: common.Pretrained = "openai",
     config: common.Config = None,
-    image_mean: common.ImageMean = None,
-    image_std: common.ImageStd = None,
-    interpolation: common.Interpolation = None,
-    quick_gelu: Annotated[
-        bool, typer.Option("--quick-gelu", help="For a local model that was trained with QuickGELU.")
-    ] = False,
     template: Annotated[str, typer.Option(help="Prompt template with one {}.")] = "a photo of a {}.",
     shots: Annotated[
         int | None,
@@ -160,23 +154,17 @@ def profile_own(
     """Your own images: source and targets from a folder, with absolute paths.
 
     The default model is ViT-B-32; it may also be hf-hub:owner/name or local-dir:FOLDER.
+    A local model may need image_mean, image_std, interpolation or quick_gelu under
+    encoder in params.yaml (docs/params.md).
 
     Example: wsoup profile own --images photos --out params.yaml
     """
     from wsoup.profiles.own import better_names, own
 
-    encoder = {
-        "model": model or (Path(config).stem if config else "ViT-B-32"),
-        "pretrained": pretrained,
-        "config": config,
-        "image_mean": list(image_mean) if image_mean else None,
-        "image_std": list(image_std) if image_std else None,
-        "interpolation": interpolation,
-        "quick_gelu": quick_gelu or None,
-    }
+    name = model or (Path(config).stem if config else "ViT-B-32")
     text = own(
         images=images,
-        encoder={key: value for key, value in encoder.items() if value is not None},
+        encoder={"model": name, "pretrained": pretrained, "config": config},
         template=template,
         shots=shots,
         descriptors=descriptors,

@@ -18,7 +18,6 @@ from wsoup.profiles import files
 
 OWN_DESCRIPTORS = "data/photo_descriptors.txt"
 """A few hundred descriptors of things in photographs, for those who bring none; the toy world has its own."""
-ENCODER_KEYS = ("model", "pretrained", "config", "image_mean", "image_std", "interpolation")
 
 
 def own(
@@ -61,11 +60,13 @@ def own(
         folder.read(listings[source].root, class_names=classes)  # raises if a class has no line
     if test_fraction is not None:
         listings[source] = folder.divided(listings[source], fraction=test_fraction, test_split="test")
-    pool = _absolute(descriptors) or OWN_DESCRIPTORS
+    pool = OWN_DESCRIPTORS if descriptors is None else _absolute(descriptors)
     values = {
         "source": source,
         "encoder": _encoder(encoder),
-        "datasets": _own_datasets(listings, template=template, test_fraction=test_fraction, classes=_absolute(classes)),
+        "datasets": _own_datasets(
+            listings, template=template, test_fraction=test_fraction, classes=classes and _absolute(classes)
+        ),
         "fewshot.shots": _shots(listings[source]) if shots is None else shots,
         **files.descriptor_pool(pool, watch=pool),
     }
@@ -156,13 +157,13 @@ def _name(root: Path, *, divided: bool) -> str:
 
 def _encoder(encoder: Mapping[str, Any]) -> dict[str, Any]:
     """Section encoder; a key that is missing means the model's default."""
-    values = dict.fromkeys(ENCODER_KEYS) | dict(encoder)
-    values |= {key: _absolute(values[key]) for key in ("pretrained", "config")}
-    params = EncoderParams.model_construct(**values)  # the whole params.yaml is checked at the end
-    if params.comes_with_weights:
-        params, values["pretrained"] = params.model_copy(update={"pretrained": None}), None
-    elif not params.pretrained:
+    values = {key: value for key, value in encoder.items() if value is not None}
+    if str(values.get("model")).startswith(("hf-hub:", "local-dir:")):  # which come with their weights
+        values.pop("pretrained", None)
+    elif not values.get("pretrained"):
         raise ParamsError("--pretrained is empty, which would mean random weights: give a tag of open_clip or a file")
+    values |= {key: _absolute(values[key]) for key in ("pretrained", "config") if key in values}
+    params = EncoderParams.model_construct(**values)  # the whole params.yaml is checked at the end
     weights = params.weights_file
     if weights is not None and not weights.is_file():
         raise MissingError(f"weights file {weights} does not exist; give --pretrained a tag of open_clip or a file")
@@ -170,10 +171,9 @@ def _encoder(encoder: Mapping[str, Any]) -> dict[str, Any]:
     watch = str(local[0]) if local else files.NOTHING_TO_WATCH
     if len(local) > 1 and local[0].parent == local[1].parent:
         watch = str(local[0].parent)
-    given = {key: value for key, value in values.items() if value is not None}
-    return {**given, "precision": "fp32", "watch": watch}
+    return {**values, "precision": "fp32", "watch": watch}
 
 
-def _absolute(name: str | None) -> str | None:
+def _absolute(name: str) -> str:
     """The absolute path of a file, so that copies of the folder (DVC experiments) find it too; a tag as it is."""
-    return str(Path(name).resolve()) if name and Path(name).exists() else name
+    return str(Path(name).resolve()) if Path(name).exists() else name
