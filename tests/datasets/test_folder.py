@@ -52,10 +52,19 @@ def test_hidden_and_other_files_are_ignored(tmp_path: Path) -> None:
     assert folder.read(str(tmp_path)).splits["test"].paths == ["test/cat/1.png"]
 
 
-def test_classnames_txt_renames_folders(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "n01440764 tench\nn01443537 gold_fish\nn9 not here\n",
+        "\ufeffn01440764 tench\r\nn01443537 gold fish",  # as Notepad writes it
+        "n01440764 tench\rn01443537 gold  fish\r",
+        "\nn01443537\tgold\u2028fish\n\n n01440764\ttench\n",
+    ],
+)
+def test_classnames_txt_renames_folders(tmp_path: Path, text: str) -> None:
     for name in ("test/n01440764/1.png", "test/n01443537/1.png"):
         draw(tmp_path / name)
-    (tmp_path / "classnames.txt").write_text("n01440764 tench\nn01443537 gold_fish\nn9 not here\n")
+    (tmp_path / "classnames.txt").write_bytes(text.encode())
     assert folder.read(str(tmp_path)).class_names == ["tench", "gold fish"]
 
 
@@ -138,13 +147,6 @@ def test_folders_too_deep(tmp_path: Path, loop: bool) -> None:
         folder.read(str(tmp_path))
 
 
-def test_a_unicode_line_separator_in_a_class_name_does_not_end_the_line(tmp_path: Path) -> None:
-    for name in ("test/a/1.png", "test/b/1.png"):
-        draw(tmp_path / name)
-    (tmp_path / "classnames.txt").write_text("a bumble\u2028bee\nb wasp\n")
-    assert folder.read(str(tmp_path)).class_names == ["bumble bee", "wasp"]
-
-
 @pytest.mark.parametrize("name", [b"test/cat/caf\xe9.png", b"test/caf\xe9/1.png"])
 def test_a_name_that_is_not_utf8(tmp_path: Path, name: bytes) -> None:
     good = draw(tmp_path / "test/cat/1.png")
@@ -162,23 +164,18 @@ def test_two_folders_with_one_class_name(tmp_path: Path) -> None:
         validated(folder.read(str(tmp_path)))
 
 
-def test_a_folder_without_a_line_in_classnames(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"a ant\n", "classnames.txt has no line for folder 'b'; add one"),
+        (b"a ant\nb\n", "classnames.txt, line 2: 'b' should be: folder, a space, class name"),
+        (b"a ant\nb bee\na ape\n", "classnames.txt, line 3: folder 'a' is named twice; keep one line"),
+        (b"a caf\xe9\n", r"classnames.txt is not UTF-8 text \(byte 5\); save it as UTF-8"),
+    ],
+)
+def test_faulty_class_names(tmp_path: Path, text: bytes, message: str) -> None:
     for name in ("test/a/1.png", "test/b/1.png"):
         draw(tmp_path / name)
-    (tmp_path / "classnames.txt").write_text("a ant\n")
-    with pytest.raises(DataError, match=r"classnames.txt has no line for folder 'b'; add one"):
-        folder.read(str(tmp_path))
-
-
-def test_a_line_without_a_name(tmp_path: Path) -> None:
-    draw(tmp_path / "test/a/1.png")
-    (tmp_path / "classnames.txt").write_text("a\n")
-    with pytest.raises(DataError, match=r"classnames.txt, line 1: 'a' should be: folder, a space, class name"):
-        folder.read(str(tmp_path))
-
-
-def test_class_names_that_are_not_utf8(tmp_path: Path) -> None:
-    draw(tmp_path / "test/a/1.png")
-    (tmp_path / "classnames.txt").write_bytes(b"a caf\xe9\n")
-    with pytest.raises(DataError, match=r"classnames.txt is not UTF-8 text \(byte 5\); save it as UTF-8"):
+    (tmp_path / "classnames.txt").write_bytes(text)
+    with pytest.raises(DataError, match=message):
         folder.read(str(tmp_path))
