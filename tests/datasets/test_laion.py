@@ -55,17 +55,48 @@ def test_tars_name_the_class_in_a_cls_member_or_a_folder(data, tmp_path):
     assert train.labels.tolist() == [1, 2, 0]
 
 
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ({"a.png": png(1)}, "image 'a.png' is of class '', none of ImageNet's"),
+        ({"unicorn/a.png": png(1)}, "image 'unicorn/a.png' is of class 'unicorn', none of ImageNet's"),
+        ({"a.png": png(1), "a.cls": b"3"}, "of class '3', none of ImageNet's; expected a wnid, an ImageNet class name"),
+        ({"a.png": png(1), "a.cls": b"-1"}, "of class '-1'"),
+        ({"a.png": png(1), "a.cls": b""}, "of class ''"),
+        ({"a.png": png(1), "a.cls": b"\xff" * 100_000}, "of class '\ufffd{40}', none"),
+        ({"n01440764/a.png": png(1), "n01440764/a.cls": b"tenches"}, "of class 'tenches'"),  # the .cls counts
+        ({"../n01440764/../a.png": png(1)}, "is of class '..'"),
+        ({"n01440764/a\udcff.png": png(1)}, "is not a UTF-8 name"),
+        ({"n01440764/a.txt": b"a caption"}, "holds no images"),
+        ({}, "holds no images"),
+    ],
+)
+def test_a_tar_with_hostile_members_is_one_line(data, tmp_path, members, message):
+    write_tar(tmp_path / "tars/0.tar", members)
+    with pytest.raises(DataError, match=message) as error:
+        read(data, tmp_path / "tars")
+    assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 1000
+
+
 def test_unknown_classes_and_missing_images_are_errors(data, tmp_path):
     draw(tmp_path / "folders/unicorn/0.jpg")
     with pytest.raises(DataError, match="not classes of ImageNet: 'unicorn'; expected a wnid, an ImageNet class name"):
         read(data, tmp_path / "folders")
-    write_tar(tmp_path / "tars/0.tar", {"a.png": png(1)})
-    with pytest.raises(DataError, match=r"image 'a.png' is of class '', none of ImageNet's"):
-        read(data, tmp_path / "tars")
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match="holds no images"):
-        read(data, tmp_path / "empty")
     with pytest.raises(MissingError, match="nowhere"):
         read(data, tmp_path / "nowhere")
     with pytest.raises(ParamsError, match="names no folder"):
         read(data, "")
+
+
+@pytest.mark.parametrize(("name", "label"), [("missile", None), ("1", 1), ("n01484850", 2), ("Tench", 0)])
+def test_a_name_of_two_classes_names_none(tmp_path, name, label):
+    """ImageNet has two classes called missile; label numbers and wnids tell them apart."""
+    root = build_coop(tmp_path / "data", train=1, test=1)
+    (root / "imagenet/classnames.txt").write_text("n01440764 tench\nn01443537 missile\nn01484850 missile\n")
+    write_tar(tmp_path / "tars/0.tar", {f"{name}/a.png": png(1)})
+    if label is None:
+        with pytest.raises(DataError, match="is of class 'missile', none of ImageNet's"):
+            read(root, tmp_path / "tars")
+    else:
+        assert read(root, tmp_path / "tars").split("train").labels.tolist() == [label]
