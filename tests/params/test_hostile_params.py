@@ -218,7 +218,7 @@ def test_a_scalar_is_read_as_by_dvc(scalar: str, form: str) -> None:
     "text", [*SCALARS_OF_YAML, "a: b", "- a", "#", "&a", "*a", "%", "@", "`", "|", ">", " a ", "="]
 )
 def test_strings_in_a_profile_are_strings_to_dvc_too(text: str) -> None:
-    document = filled("k: 1\n", {"k": {f"x{text}": text}})
+    document = filled("\nk: 1\n", {"k": {f"x{text}": text}})
     assert by_dvc(document) == section.parse_yaml(document, origin="x") == {"k": {f"x{text}": text}}
 
 

@@ -53,8 +53,6 @@ def test_values_are_set_and_comments_stay() -> None:
     )
     assert filled(text, {"b.c": None}) == text.replace("  c:    # third\n  - 1\n", "")
     assert filled(text, {"e": 4}, head="# new\n").splitlines()[1:3] == ["# new", "a: 1      # first"]
-    with pytest.raises(ParamsError, match=r"section e of params.yaml: .*; edit it by hand"):
-        filled("d: &d 1\ne:\n  f: *d\n", {"e.f": 2})
 
 
 def written(tmp_path: Path) -> dict[str, str]:

@@ -16,10 +16,9 @@ from typing import Any
 
 import yaml
 from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 
 from wsoup.base import project
-from wsoup.base.errors import ParamsError, one_line
+from wsoup.base.errors import ParamsError
 from wsoup.base.outputs import claim
 from wsoup.disk.store import write_bytes
 from wsoup.params.section import parse_yaml
@@ -49,48 +48,37 @@ def template(name: str) -> str:
 
 
 def filled(text: str, values: Mapping[str, Any], *, head: str | None = None) -> str:
-    """Set values in a params.yaml; comments and other sections stay as they are.
+    """Set values in one of wsoup's own params.yaml; comments and other sections stay as they are.
 
     Args:
         text: the params.yaml.
         values: dotted key -> new value; None removes the key.
         head: comment lines that replace the first ones.
-
-    Raises:
-        ParamsError: a section that cannot be read by itself, for example for an alias to another one.
     """
     for path, value in values.items():
-        text = _with(text, path.split("."), value)
-    return text if head is None else re.sub(r"\A(#.*\n)+", lambda _: SCHEMA.format("data/") + head, text)
-
-
-def _with(text: str, keys: list[str], value: Any) -> str:
-    """The text with one value set; only its section is read and written."""
-    start, stop = _section(text, keys[0])
-    yaml, out = YAML(), io.StringIO()
-    yaml.preserve_quotes = True  # and lines are broken where DVC breaks them
-    try:
+        section, *keys = path.split(".")
+        start, stop = _section(text, section)
+        yaml, out = YAML(), io.StringIO()
+        yaml.preserve_quotes = True  # and lines are broken where DVC breaks them
         node = document = yaml.load(text[start:stop])
-        for key in keys[:-1]:
-            node = node[key]
+        *outer, key = section, *keys
+        for name in outer:
+            node = node[name]
         if value is None:
-            del node[keys[-1]]
+            del node[key]
         else:
-            node[keys[-1]] = value
+            node[key] = value
         yaml.dump(document, out)
-    except YAMLError as error:
-        raise ParamsError(f"section {keys[0]} of params.yaml: {one_line(error, limit=200)}; edit it by hand") from None
-    return text[:start] + out.getvalue() + text[stop:]
+        text = text[:start] + out.getvalue() + text[stop:]
+    return text if head is None else re.sub(r"\A(#.*\n)+", lambda _: SCHEMA.format("data/") + head, text)
 
 
 def _section(text: str, name: str) -> tuple[int, int]:
     """Where a section begins and ends, without the empty lines and comments before the next one."""
-    begin = re.search(rf"(?m)^{name}:", text)
-    if begin is None:
-        raise ParamsError(f"params.yaml has no section {name!r} at the beginning of a line; edit it by hand")
-    after = re.compile(r"(?m)^[^\s#-]").search(text, begin.end())
-    section = text[begin.start() : after.start() if after else len(text)]
-    return begin.start(), begin.start() + len(re.sub(r"(?m)(^[ \t]*(#.*)?\n)*\Z", "", section))
+    start = text.index(f"\n{name}:") + 1
+    after = re.compile(r"(?m)^[^\s#-]").search(text, start + 1)
+    section = text[start : after.start() if after else len(text)]
+    return start, start + len(re.sub(r"(?m)(^[ \t]*(#.*)?\n)*\Z", "", section))
 
 
 def descriptor_pool(path: str, *, watch: str) -> dict[str, Any]:
