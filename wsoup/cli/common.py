@@ -23,7 +23,8 @@ Classes = Annotated[
     typer.Option(help="Class names such as 'cat,dog', or a text file with one per line (or folder, tab, name)."),
 ]
 Names = Annotated[
-    str | None, typer.Option("--classes", help="A text file of class names: folder, a tab, name (default: proposed).")
+    str | None,
+    typer.Option("--classes", help="A text file of class names: folder, a tab, name (default: by the folders' names)."),
 ]
 Template = Annotated[str | None, typer.Option(help="Prompt template with one {} (default: the soup's).")]
 

@@ -102,7 +102,8 @@ def better_names(text: str) -> str:
     folders = folder.subfolders(root / "train" if (root / "train").is_dir() else root)
     pairs = zip(folders, proposed(folders), strict=True)
     changed = changes({name: better for name, better in pairs if better != clean_class_name(name)})
-    return f"class names that may read better: {changed}; put them into a file for --classes" if changed else ""
+    line = f"class names that may read better: {changed}; put them into a file for --classes, such as try's classes.txt"
+    return line if changed else ""
 
 
 def _section(role: str, *, root: str, template: str, **division: float) -> dict[str, Any]:
