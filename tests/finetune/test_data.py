@@ -15,9 +15,17 @@ from hypothesis import strategies as st
 from PIL import Image
 from torchvision.transforms import RandomResizedCrop
 
-from wsoup.base.errors import ChangedError, DataError
+from wsoup.base.errors import ChangedError, DataError, MissingError
 from wsoup.disk.store import sha256_file
-from wsoup.finetune.data import FewShotImages, TrainingSet, batch_positions, crop_box, decodable, wrapped_positions
+from wsoup.finetune.data import (
+    FewShotImages,
+    TrainingSet,
+    batch_positions,
+    crop_box,
+    decodable,
+    start_words,
+    wrapped_positions,
+)
 
 LABELS = np.repeat(np.arange(5), 3)
 
@@ -137,6 +145,18 @@ def test_a_training_image_that_changed_since_listing_is_an_error(tiny_encoder, c
         FewShotImages(replace(colours, digests=colours.digests[::-1]), **options).batch(
             np.array([0]), seed=1, iteration=0
         )
+
+
+def test_the_words_of_a_list_decide_a_result_and_a_missing_list_is_named(in_tmp, colours):
+    """They are in the resume key, so that another list trains again."""
+    proda = finetune_params().methods["proda"]
+    method = proda.model_copy(update={"tune": proda.tune.model_copy(update={"words": "words.txt"})})
+    with pytest.raises(MissingError, match=r"words\.txt does not exist; correct tune\.words"):
+        start_words(method)
+    Path("words.txt").write_text("sun\nrain\n")
+    assert (start_words(method), start_words(proda)) == (["sun", "rain"], [])
+    keys = [replace(colours, words=words).about for words in ([], ["sun"], ["rain"])]
+    assert keys[1] != keys[2] != keys[0] == colours.about
 
 
 def test_no_images_is_an_error(tiny_encoder):

@@ -7,6 +7,7 @@ by count and digest (data/paper/settings.yaml).
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from fnmatch import fnmatch
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -103,16 +104,10 @@ def lacks(needs: Iterable[str], run: Settings) -> Iterator[str]:
     """
     for need in needs:
         key, _, wanted = need.partition("=")
-        values = [value for name, value in run.values.items() if _is_below(name, key)]
+        values = [value for name, value in run.values.items() if fnmatch(name, key) or fnmatch(name, f"{key}.*")]
         values = [str(part) for value in values for part in (value if isinstance(value, list) else [value]) if part]
         if not (wanted in values if wanted else values):
             yield need
-
-
-def _is_below(name: str, key: str) -> bool:
-    """Whether a dotted key is another one, whose parts may be ``*``, or below it."""
-    pairs = zip(name.split("."), key.split("."), strict=False)
-    return name.count(".") >= key.count(".") and all(want in ("*", part) for part, want in pairs)
 
 
 def _encoder_id(run: Settings) -> dict[str, object]:

@@ -194,7 +194,7 @@ def count(
     rows += class_rows(Material((0,), templates=ensemble_templates()), tests)
     classifiers = mean_texts(rows, tests=tests, encoder=encoder)
     for test in tests:
-        means = {_key(row): mean for row, mean in classifiers.of(test)}
+        means = {(row.method, row.seeds[0], len(row.offsets) > 1): mean for row, mean in classifiers.of(test)}
         for line in (line for line in log if line.dataset == test.name):
             method, mode, with_offsets = ROWS[line.method]
             seed = line.seed if (method, line.seed) in texts else 0
@@ -204,10 +204,6 @@ def count(
                 right, near = right_and_near(test.image_features, test.labels, classes)
                 theirs = (line.n_correct, line.n_images)
                 yield Compared(line.method, line.seed, line.dataset, *theirs, right, len(test.labels), near)
-
-
-def _key(row: Row) -> tuple[str, int, bool]:
-    return row.method, row.seeds[0], len(row.offsets) > 1
 
 
 def usual_causes(lines: Sequence[Compared]) -> list[str]:

@@ -22,7 +22,6 @@ from wsoup.report.record import Record, answer
 from wsoup.report.results import Results, load_results
 from wsoup.report.tables import Row, Table
 from wsoup.report.verdict import Judgement, gains, load_judgement, optimism_table, verdict_table
-from wsoup.search.rank.params import CandidatesParams
 from wsoup.soup.soup import Soup
 
 
@@ -33,7 +32,7 @@ class RunParams(Sections):
     encoder: EncoderParams
     datasets: Datasets
     fewshot: FewshotParams
-    candidates: CandidatesParams
+    candidates: dict[str, Any]  # only compared, with the paper's and another run's
     soups: Soups
     finetune: FinetuneParams
     heads: dict[Name, Any]  # only names are needed
