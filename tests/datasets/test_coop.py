@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from miniature import WNIDS, build_coop, draw
+from miniature import build_coop, draw
 
 from wsoup.base.errors import DataError, MissingError, ParamsError
 from wsoup.datasets import coop
@@ -71,6 +72,12 @@ def test_imagenet_v2_folders_are_sorted_as_numbers(tmp_path: Path) -> None:
     assert [Path(path).parent.name for path in listing.splits["test"].paths] == [str(i) for i in range(12)]
 
 
+def test_numbered_folders_take_the_names_of_the_sorted_wnids(root: Path) -> None:
+    """The dataset's own classnames.txt comes before ImageNet's, and may be in any order."""
+    (root / "imagenetv2/classnames.txt").write_text("n3 c\nn1 a\nn2 b\n")
+    assert read("imagenetv2", root).class_names == ["a", "b", "c"]
+
+
 def test_a_subset_of_imagenet_has_its_own_labels_in_folder_order(root: Path) -> None:
     folder = root / "imagenet-adversarial/imagenet-a/n01443537"
     for file in folder.iterdir():
@@ -103,53 +110,76 @@ def test_plain_layout_coop_means_the_datasets_name_or_folder() -> None:
 # -------------------------------------------------------------------------------------------------------- refused
 
 
-def test_an_unknown_name(root: Path) -> None:
-    with pytest.raises(ParamsError, match=r"layout 'coop:cub': expected one of imagenet, caltech101"):
-        read("cub", root)
+def flatten(root: Path) -> None:
+    """Put ImageNet's validation images into one folder, as its archive holds them."""
+    for file in sorted((root / "imagenet/images/val").glob("*/*")):
+        file.rename(root / "imagenet/images/val" / file.name)
+        if not any(file.parent.iterdir()):
+            file.parent.rmdir()
 
 
-def test_a_missing_split_file_is_named_and_never_replaced(root: Path) -> None:
-    (root / "dtd/split_zhou_DescribableTextures.json").unlink()
-    with pytest.raises(
-        MissingError, match=r"dtd/split_zhou_DescribableTextures.json does not exist; .* so none is made"
-    ):
-        read("dtd", root)
+FAULTS: dict[str, tuple[str, Callable[[Path], object], type[Exception], str]] = {
+    "unknown name": ("cub", lambda root: None, ParamsError, r"layout 'coop:cub': expected one of imagenet, caltech101"),
+    "no split file": (
+        "dtd",
+        lambda root: (root / "dtd/split_zhou_DescribableTextures.json").unlink(),
+        MissingError,
+        r"dtd/split_zhou_DescribableTextures.json does not exist; .* so none is made",
+    ),
+    "no folder": (
+        "food101",
+        lambda root: shutil.rmtree(root / "food-101"),
+        MissingError,
+        r"food-101 does not exist; Food101 is expected there",
+    ),
+    "no images": (
+        "imagenet_r",
+        lambda root: shutil.rmtree(root / "imagenet-rendition/imagenet-r"),
+        MissingError,
+        r"imagenet-r does not exist; ImageNet-R's class folders are expected there",
+    ),
+    "no list of aircraft": (
+        "fgvc_aircraft",
+        lambda root: (root / "fgvc_aircraft/images_variant_test.txt").unlink(),
+        MissingError,
+        r"images_variant_test.txt does not exist; it comes with FGVC-Aircraft",
+    ),
+    "unknown aircraft": (
+        "fgvc_aircraft",
+        lambda root: (root / "fgvc_aircraft/images_variant_test.txt").write_text("1001 Concorde\n"),
+        DataError,
+        r"images_variant_\*.txt: class 'Concorde' is not in the list of classes; add it",
+    ),
+    "unsorted validation images": (
+        "imagenet",
+        flatten,
+        MissingError,
+        r"imagenet/images/val has no folders of classes; sort ImageNet's images into folders by wnid",
+    ),
+    "no class names": (
+        "imagenet_r",
+        lambda root: [(root / name / "classnames.txt").unlink() for name in ("imagenet-rendition", "imagenet")],
+        MissingError,
+        r"classnames.txt does not exist, and 3 folders are not ImageNet's 0 classes",
+    ),
+    "a number missing": (
+        "imagenetv2",
+        lambda root: next((root / "imagenetv2").glob("*/1")).rename(root / "imagenetv2/1"),
+        DataError,
+        r"folders must be numbered 0 to 1 without gaps; unpack it again",
+    ),
+    "fewer numbers than names": (
+        "imagenetv2",
+        lambda root: next((root / "imagenetv2").glob("*/2")).rename(root / "imagenetv2/2"),
+        DataError,
+        r"imagenetv2/classnames.txt names 3 classes, but there are 2 folders",
+    ),
+}
 
 
-def test_a_missing_dataset_folder(tmp_path: Path) -> None:
-    with pytest.raises(MissingError, match=r"food-101 does not exist; Food101 is expected there"):
-        read("food101", tmp_path)
-
-
-def test_a_missing_aircraft_list(root: Path) -> None:
-    (root / "fgvc_aircraft/images_variant_test.txt").unlink()
-    with pytest.raises(MissingError, match=r"images_variant_test.txt does not exist; it comes with FGVC-Aircraft"):
-        read("fgvc_aircraft", root)
-
-
-def test_imagenets_validation_images_without_folders_of_classes(root: Path) -> None:
-    for wnid in WNIDS:
-        for file in (root / "imagenet/images/val" / wnid).iterdir():
-            file.rename(root / "imagenet/images/val" / file.name)
-        (root / "imagenet/images/val" / wnid).rmdir()
-    with pytest.raises(
-        MissingError, match=r"imagenet/images/val has no folders of classes; sort ImageNet's images into"
-    ):
-        read("imagenet", root)
-
-
-def test_an_aircraft_of_an_unknown_variant(root: Path) -> None:
-    (root / "fgvc_aircraft/images_variant_test.txt").write_text("1001 Concorde\n")
-    with pytest.raises(
-        DataError, match=r"images_variant_\*.txt: class 'Concorde' is not in the list of classes; add it"
-    ):
-        read("fgvc_aircraft", root)
-
-
-def test_200_folders_without_class_names(root: Path) -> None:
-    for name in ("imagenet-rendition", "imagenet"):
-        (root / name / "classnames.txt").unlink()
-    with pytest.raises(
-        MissingError, match=r"classnames.txt does not exist, and 3 folders are not ImageNet's 1,000 classes"
-    ):
-        read("imagenet_r", root, names=lambda: ["x"] * 1000)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_named(root: Path, fault: str) -> None:
+    name, spoil, kind, message = FAULTS[fault]
+    spoil(root)
+    with pytest.raises(kind, match=message):
+        read(name, root, names=list)

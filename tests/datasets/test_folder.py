@@ -82,30 +82,30 @@ def test_a_link_to_a_folder_is_followed(tmp_path: Path) -> None:
     assert folder.read(str(tmp_path / "set")).splits["test"].paths == ["test/cat/1.png"]
 
 
-def test_missing_root(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("images", "message"),
+    [
+        ([], r"has no class folders; expected .*train/<class>/<image>"),
+        (["1.png"], r"has no class folders; expected .*train/<class>/<image>"),
+        (["test/1.png"], r"/test has no class folders; expected .*/test/<class>/<image>"),
+        (["test/1.png", "train/cat/1.png"], r"/test has no class folders; expected .*/test/<class>/<image>"),
+        (["test/1.png", "train/1.png"], r"/train has no class folders; expected .*/train/<class>/<image>"),
+        (["test/cat/1.png", "test/dog/notes.md"], r"test/dog holds no images; add some or remove the folder"),
+    ],
+)
+def test_folders_without_classes_or_images(tmp_path: Path, images: list[str], message: str) -> None:
+    for name in images:
+        draw(tmp_path / name) if name.endswith("png") else (tmp_path / name).parent.mkdir()
+    with pytest.raises(DataError, match=message):
+        folder.read(str(tmp_path))
     with pytest.raises(MissingError, match=r"nowhere does not exist or is not a folder; correct the dataset's root"):
         folder.read(str(tmp_path / "nowhere"))
 
 
-def test_no_class_folders(tmp_path: Path) -> None:
-    draw(tmp_path / "1.png")
-    with pytest.raises(DataError, match=r"has no class folders; expected .*train/<class>/<image>"):
-        folder.read(str(tmp_path))
-
-
-@pytest.mark.parametrize("others", [[], ["train/cat/1.png"], ["train/1.png"]])
-def test_a_split_folder_with_images_and_no_classes(tmp_path: Path, others: list[str]) -> None:
-    for name in ("test/1.png", *others):
+def test_a_split_that_is_not_wanted_may_be_empty(tmp_path: Path) -> None:
+    for name in ("test/cat/1.png", "val/1.png"):
         draw(tmp_path / name)
-    with pytest.raises(DataError, match=r"/(test|train) has no class folders; expected .*/t\w+/<class>/<image>"):
-        folder.read(str(tmp_path))
-
-
-def test_an_empty_class_folder(tmp_path: Path) -> None:
-    draw(tmp_path / "test/cat/1.png")
-    (tmp_path / "test/dog").mkdir()
-    with pytest.raises(DataError, match=r"test/dog holds no images; add some or remove the folder"):
-        folder.read(str(tmp_path))
+    assert list(folder.read(str(tmp_path), wanted=("test",)).splits) == ["test"]
 
 
 @pytest.mark.parametrize(

@@ -394,15 +394,7 @@ CELLS = st.one_of(
     st.sampled_from(["a.png", "b/c.png", "0"]),
 )
 NAMES = st.sampled_from(["path", "label", "class_name", "split", "Path", ""])
-JSON_ROWS = st.lists(st.dictionaries(NAMES, st.one_of(CELLS, st.lists(CELLS, max_size=2)), max_size=4), max_size=4)
 QUIET = [HealthCheck.function_scoped_fixture]
-
-
-@given(rows=JSON_ROWS)
-@settings(max_examples=150, deadline=None, suppress_health_check=QUIET)
-def test_any_json_list(tmp_path: Path, rows: list[dict[str, Any]]) -> None:
-    (tmp_path / "list.json").write_text(json.dumps(rows))
-    problem(read_list(tmp_path / "list.json"))
 
 
 @given(header=st.lists(NAMES, max_size=4), rows=st.lists(st.lists(CELLS, max_size=4), max_size=4))
@@ -411,17 +403,6 @@ def test_any_csv_list(tmp_path: Path, header: list[str], rows: list[list[Any]]) 
     lines = [",".join(map(str, row)) for row in [header, *rows]]
     (tmp_path / "list.csv").write_bytes("\n".join(lines).encode(errors="surrogatepass"))
     problem(read_list(tmp_path / "list.csv"))
-
-
-@given(
-    rows=st.dictionaries(st.sampled_from(["train", "test"]), st.one_of(CELLS, st.lists(st.lists(CELLS, max_size=3))))
-)
-@settings(max_examples=100, deadline=None, suppress_health_check=QUIET)
-def test_any_split_file(tmp_path: Path, rows: dict[str, Any]) -> None:
-    place = tmp_path / "eurosat"
-    place.mkdir(exist_ok=True)
-    (place / "split_zhou_EuroSAT.json").write_text(json.dumps(rows))
-    problem(lambda: coop.read("eurosat", root=str(tmp_path), wanted=("test",), imagenet_names=list))
 
 
 # ---------------------------------------------------------------------------------------------------- damaged

@@ -186,25 +186,30 @@ def test_listed_images_that_do_not_exist(root: Path) -> None:
 # -------------------------------------------------------------------------------------------------------- refused
 
 
-def test_no_such_split(tmp_path: Path) -> None:
-    draw(tmp_path / "set/ant/0.png")
-    with pytest.raises(
-        DataError, match=r"set has no split 'train', only test; name one of these in test_split, or add"
-    ):
-        build(params(tmp_path / "set"))
-
-
-def test_an_unknown_layout(root: Path) -> None:
-    with pytest.raises(
-        ParamsError, match=r"datasets.mine.layout: 'folders' is not a layout; expected imagefolder, coop:NAME"
-    ):
-        build(params(root, layout="folders"))
-
-
-def test_verify_needs_a_folder_to_watch(root: Path) -> None:
-    (root / "list.txt").write_text("")
-    with pytest.raises(ParamsError, match=r"verify: true needs `watch` to be the folder of the images, not .*list.txt"):
-        build(params(root, verify=True, watch=str(root / "list.txt")))
+@pytest.mark.parametrize(
+    ("changes", "kind", "message"),
+    [
+        (
+            {"test_split": "val"},
+            DataError,
+            r"set has no split 'val', only train; name one of these in test_split, or add",
+        ),
+        (
+            {"layout": "folders"},
+            ParamsError,
+            r"datasets.mine.layout: 'folders' is not a layout; expected imagefolder, ",
+        ),
+        ({"layout": "manifest:"}, ParamsError, r"datasets.mine.layout: 'manifest:' is not a layout"),
+        (
+            {"verify": True, "watch": "list.txt"},
+            ParamsError,
+            r"verify: true needs `watch` to be the folder of the images, not list.txt",
+        ),
+    ],
+)
+def test_a_section_that_is_refused(root: Path, changes: dict[str, Any], kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        build(params(root, **changes))
 
 
 def test_all_15_datasets_compile(tmp_path: Path) -> None:
