@@ -242,22 +242,12 @@ def _keys(value: Any, *, prefix: str) -> Iterator[str]:
     ],
 )
 def test_heads_have_names_and_kinds_of_their_own(heads: dict[str, Any], message: str) -> None:
-    with pytest.raises(ParamsError, match=message):
-        parse_params({**RAW, "heads": heads}, origin="params.yaml")
+    assert message in refusal(heads=heads)
 
 
-@pytest.mark.parametrize(
-    ("section", "names", "message"),
-    [
-        ("soups", ["word", "word-seed1"], "soups: the name 'word-seed1' is taken by wsoup itself"),
-        ("soups", ["word", "Word"], "soups: 'word' and 'Word' differ by case alone, and would share files; rename one"),
-        ("datasets", ["photo", "Photo"], "datasets: 'photo' and 'Photo' differ by case alone"),
-    ],
-)
-def test_names_that_would_share_files_are_refused(section: str, names: list[str], message: str) -> None:
-    raw = copy.deepcopy(RAW)
-    raw[section] |= {name: {**next(iter(raw[section].values())), "role": "xd"} for name in names}
-    if section == "soups":
-        raw[section] = dict.fromkeys(names, RAW["soups"]["word"])
-    with pytest.raises(ParamsError, match=re.escape(message)):
-        parse_params(raw, origin="params.yaml")
+def test_names_that_would_share_files_are_refused() -> None:
+    soup, dataset = RAW["soups"]["word"], next(iter(RAW["datasets"].values())) | {"role": "xd"}
+    shared = "differ by case alone, and would share files; rename one"
+    assert "soups: the name 'word-seed1' is taken by wsoup itself" in refusal(soups={"word": soup, "word-seed1": soup})
+    assert f"soups: 'word' and 'Word' {shared}" in refusal(soups={"word": soup, "Word": soup})
+    assert f"datasets: 'a' and 'A' {shared}" in refusal(datasets=RAW["datasets"] | {"a": dataset, "A": dataset})

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 from dvc.utils.hydra import apply_overrides
-from PIL import Image
 from project import ROOT
 from run_cli import run
+from small_world import COLOURS, write_image_folder
 
 from wsoup.base.errors import DataError, MissingError, ParamsError
 from wsoup.check.whole import Params, parse_params
@@ -22,17 +22,8 @@ from wsoup.profiles.files import DATA, FOLDER, filled, template, write
 from wsoup.profiles.own import own
 from wsoup.profiles.paper import ENCODERS, Paper
 
-COLOURS = ("blue", "green", "red")
+OTHER = {"one": (200, 30, 30), "two": (30, 180, 40)}
 TAG = {"model": "ViT-B-32", "pretrained": "openai"}
-
-
-def write_image_folder(root: Path, *, splits: dict[str, int], classes: tuple[str, ...]) -> Path:
-    for split, count in splits.items():
-        for name in classes:
-            (root / split / name).mkdir(parents=True)
-            for i in range(count):
-                Image.new("RGB", (4, 4)).save(root / split / name / f"{i}.png")
-    return root
 
 
 def loaded(text: str) -> Params:
@@ -46,11 +37,8 @@ def test_values_are_set_and_comments_stay() -> None:
     text = "# one\n# two\na: 1      # first\nb:      # second\n  c:    # third\n  - 1\n  d: 2\n\n# 4\ne: {f: 3}\n"
     assert filled(text, {"a": 100, "b.d": "no"}) == text.replace("a: 1  ", "a: 100").replace("d: 2", "d: no")
     assert filled(text, {"b.c": [1, 2]}) == text.replace("- 1\n", "- 1\n  - 2\n")
-    assert (
-        filled(text, {"b": {"x": 1, "y": {"z": []}}})
-        .split("# second\n")[1]
-        .startswith("  x: 1\n  y:\n    z: []\n\n# 4")
-    )
+    nested = filled(text, {"b": {"x": 1, "y": {"z": []}}}).partition("# second\n")[2]
+    assert nested.startswith("  x: 1\n  y:\n    z: []\n\n# 4")
     assert filled(text, {"b.c": None}) == text.replace("  c:    # third\n  - 1\n", "")
     assert filled(text, {"e": 4}, head="# new\n").splitlines()[1:3] == ["# new", "a: 1      # first"]
 
@@ -267,13 +255,10 @@ def test_a_folder_of_train_and_test_is_the_source(tmp_path: Path) -> None:
 def test_other_folders_are_targets_by_their_classes(tmp_path: Path) -> None:
     write_image_folder(tmp_path / "photo", splits={"train": 20, "test": 1}, classes=COLOURS)
     write_image_folder(tmp_path / "art", splits={"test": 1}, classes=COLOURS)
-    write_image_folder(tmp_path / "other", splits={"test": 1}, classes=("one", "two"))
+    write_image_folder(tmp_path / "other", splits={"test": 1}, classes=OTHER)
     params = loaded(own(images=str(tmp_path), encoder=TAG, template="{c}, a colour."))
-    assert {name: dataset.role for name, dataset in params.datasets.items()} == {
-        "photo": "source",
-        "art": "dg",
-        "other": "xd",
-    }
+    roles = {name: dataset.role for name, dataset in params.datasets.items()}
+    assert roles == {"photo": "source", "art": "dg", "other": "xd"}
     assert params.fewshot.shots == 16
     assert all(dataset.verify and dataset.watch == dataset.root for dataset in params.datasets.values())
     assert params.datasets["art"].template == "{c}, a colour."
@@ -312,8 +297,6 @@ def test_folders_templates_and_weights_that_make_no_run_are_refused(tmp_path: Pa
 
 def test_a_folder_without_a_split_is_a_source_with_a_test_fraction(in_tmp: Path) -> None:
     root = write_image_folder(Path("all"), splits={"x": 30}, classes=COLOURS) / "x"
-    for number, path in enumerate(sorted(root.rglob("*.png"))):
-        Image.new("RGB", (4, 4), (number, 0, 0)).save(path)
     with pytest.raises(DataError, match=r"--test-fraction 0.3 takes them from a folder of <class>/<image>"):
         own(images=str(root), encoder=TAG)
     params = loaded(own(images=str(root), encoder=TAG, test_fraction=0.3))
@@ -323,8 +306,6 @@ def test_a_folder_without_a_split_is_a_source_with_a_test_fraction(in_tmp: Path)
     with pytest.raises(ParamsError, match=r"--test-fraction is 30, expected a share between 0 and 1"):
         own(images=str(root), encoder=TAG, test_fraction=30)
     flowers = write_image_folder(Path("flowers"), splits={"test": 4}, classes=COLOURS) / "test"
-    for number, path in enumerate(sorted(flowers.rglob("*.png"))):
-        Image.new("RGB", (4, 4), (0, number, 0)).save(path)
     assert loaded(own(images=str(flowers), encoder=TAG, test_fraction=0.3)).source == "flowers"
     write_image_folder(Path("all/y"), splits={"test": 1}, classes=COLOURS)
     with pytest.raises(DataError, match=r"found folders of folders \(x, y\). With several datasets, give the source"):
