@@ -252,6 +252,16 @@ ARROW: dict[str, tuple[pa.Array, pa.Array, str]] = {
 }
 
 
+BACKWARDS = pa.BinaryArray.from_buffers(
+    pa.binary(), 2, [None, pa.array([0, 6, 3], pa.int32()).buffers()[1], pa.py_buffer(png(1))]
+)
+ARROW["offsets that go back"] = (
+    pa.StructArray.from_arrays([BACKWARDS], ["bytes"]),
+    pa.array([1, 0]),
+    "is not a complete Arrow stream file",
+)
+
+
 @pytest.mark.parametrize("edit", ARROW)
 def test_an_arrow_file_with_other_columns(tmp_path: Path, edit: str) -> None:
     root = write_huggingface(tmp_path / "saved")
@@ -313,6 +323,10 @@ MEMBERS: dict[str, tuple[list[tuple[tarfile.TarInfo, bytes]], str | None]] = {
     "device": ([member("a.png", type=tarfile.CHRTYPE), member("b.png", type=tarfile.FIFOTYPE)], "no image in class"),
     "folder": ([member("a.png", type=tarfile.DIRTYPE), member("a.cls", b"0")], "no image in class"),
     "huge": ([member("a.png", size=1 << 60)], "not a complete, uncompressed tar file"),
+    "sparse": (
+        [member("a.png", png(1), pax_headers={"GNU.sparse.map": "0,4", "GNU.sparse.size": "100"})],
+        "no image in class",
+    ),
     "no name": ([member(".png", png(1))], "no image in class"),
 }
 

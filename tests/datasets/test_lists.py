@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import tarfile
 from pathlib import Path
 
 import pyarrow as pa
@@ -98,6 +100,17 @@ def test_tar_members_are_listed_read_and_decoded_without_unpacking(tmp_path: Pat
     assert digests.of_images(str(tars), paths[:1], origin="x")[0] == [len(png(0))]
 
 
+def test_a_member_that_is_gone_or_larger_than_any_image(tmp_path: Path) -> None:
+    info = tarfile.TarInfo("a.png")
+    info.size = (1 << 30) + 1
+    (tmp_path / "0.tar").write_bytes(info.tobuf())
+    os.truncate(tmp_path / "0.tar", 1 << 31)  # a sparse file
+    with pytest.raises(DataError, match=r"a.png: 1,073,741,825 bytes are too many for an image"):
+        read_bytes(f"{tmp_path}/0.tar/a.png")
+    with pytest.raises(DataError, match=r"0.tar has no member 'b.png'; run `dvc repro prepare` to list it again"):
+        read_bytes(f"{tmp_path}/0.tar/b.png")
+
+
 def test_tars_without_class_names(tmp_path: Path) -> None:
     (write_tars(tmp_path) / "classnames.txt").unlink()
     with pytest.raises(MissingError, match=r"classnames.txt does not exist; expected one class name per line"):
@@ -134,6 +147,13 @@ def test_a_dataset_saved_by_the_library_itself_is_read(tmp_path: Path) -> None:
     listing = validated(containers.read_huggingface(str(tmp_path), wanted=("test",)))
     assert listing.class_names == ["ant", "bee"]
     assert [read_bytes(f"{tmp_path}/{path}") for path in listing.splits["test"].paths] == [png(0), png(1), png(2)]
+
+
+@pytest.mark.parametrize("cell", ["image/3", "image/-1", "image/x", "label/0", "other/0", "image", "image/0/0"])
+def test_a_row_that_is_gone(tmp_path: Path, cell: str) -> None:
+    saved = write_huggingface(tmp_path / "saved") / "train/data-00000-of-00001.arrow"
+    with pytest.raises(DataError, match=rf"arrow has no image '{cell}'; run `dvc repro prepare` to list it again"):
+        read_bytes(f"{saved}/{cell}")
 
 
 def test_nothing_saved(tmp_path: Path) -> None:
