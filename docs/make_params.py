@@ -1,13 +1,18 @@
 """Make data/*.schema.json, and from that of params docs/params.md: `python docs/make_params.py`."""
 
+import ast
+import inspect
 import json
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema
 
 from wsoup.check.whole import Params
+from wsoup.params.section import Section
 from wsoup.soup.soup import Soup
 
 PAGE = Path(__file__).parent / "params.md"
@@ -26,6 +31,27 @@ UNBOUNDED = 2**31
 PLAIN = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true, false"}
 SIGNS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
 Schema = Mapping[str, Any]
+
+
+class Described(GenerateJsonSchema):
+    """Fields of sections are described by their docstrings; pydantic's own way parses the source at every start."""
+
+    def model_schema(self, schema: Any) -> dict[str, Any]:
+        """As pydantic's, with descriptions."""
+        described, model = super().model_schema(schema), schema["cls"]
+        for name, text in docstrings(model):
+            described["properties"][model.model_fields[name].alias or name]["description"] = text
+        return described
+
+
+def docstrings(model: type[Section]) -> Iterator[tuple[str, str]]:
+    """(field, docstring) pairs, base classes first, so that a subclass overrides them."""
+    for cls in reversed([cls for cls in model.__mro__ if issubclass(cls, Section)]):
+        (definition,) = ast.parse(inspect.getsource(cls)).body
+        for field, docstring in pairwise(definition.body):  # type: ignore[attr-defined]
+            match field, docstring:
+                case ast.AnnAssign(ast.Name(name)), ast.Expr(ast.Constant(str(text))) if name in model.model_fields:
+                    yield name, inspect.cleandoc(text)
 
 
 def markdown(schema: Schema) -> str:
@@ -126,7 +152,7 @@ def _bounds(value: Schema) -> str:
 
 def schema() -> str:
     """JSON Schema of params.yaml, with its keys as in the file."""
-    return json.dumps(Params.model_json_schema(), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(Params.model_json_schema(schema_generator=Described), indent=2, ensure_ascii=False) + "\n"
 
 
 def soup_schema() -> str:

@@ -7,13 +7,10 @@ ruamel.yaml is DVC's own reader. PyYAML reads YAML 1.1, where ``k0: 010`` is 8, 
 a run would have other params than those DVC records.
 """
 
-import ast
 import difflib
-import inspect
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args
 
@@ -71,25 +68,6 @@ class Section(BaseModel):
     """Base of all sections: no unknown keys, no change after loading, no NaN and no infinity."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False)
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, core_schema: Any, handler: Any) -> Any:
-        """Describe fields by their docstrings; pydantic's own way would parse the source at every start."""
-        schema = handler(core_schema)
-        properties = handler.resolve_ref_schema(schema)["properties"]
-        for name, text in _field_docstrings(cls):
-            properties[cls.model_fields[name].alias or name]["description"] = text
-        return schema
-
-
-def _field_docstrings(model: type[Section]) -> Iterator[tuple[str, str]]:
-    """(field, docstring) pairs, base classes first, so that a subclass overrides them."""
-    for cls in reversed([cls for cls in model.__mro__ if issubclass(cls, Section)]):
-        (definition,) = ast.parse(inspect.getsource(cls)).body
-        for field, docstring in pairwise(definition.body):  # type: ignore[attr-defined]
-            match field, docstring:
-                case ast.AnnAssign(ast.Name(name)), ast.Expr(ast.Constant(str(text))) if name in model.model_fields:
-                    yield name, inspect.cleandoc(text)
 
 
 def check_stated(section: Section, *, because_of: str) -> None:

@@ -2,8 +2,8 @@
 
 Run ``python -m stages.score words`` in the folder of params.yaml, or ``dvc repro score@words``. DVC passes the item in
 ``DVC_STAGE``, so that no name from params.yaml ever reaches a shell. Where a stage runs may not change a result, so it
-is never in params.yaml: every stage takes ``--device``, ``--workers`` (processes that decode images) and ``--executor``
-(here, ray), or under ``dvc repro`` the variables ``WSOUP_DEVICE`` and so on.
+is never in params.yaml but in the environment: ``WSOUP_DEVICE``, ``WSOUP_WORKERS`` (processes that decode images) and
+``WSOUP_EXECUTOR`` (here, ray).
 
 A stage also removes results of names that params.yaml no longer has, in folders that stages depend on as a whole. A
 fresh clone lacks them, so with them DVC would call other stages out of date there. Only what dvc.lock records as the
@@ -51,11 +51,6 @@ from wsoup.runtime.process import (
     print_anything,
 )
 
-EXECUTION_OPTIONS = {
-    "--device": "WSOUP_DEVICE",
-    "--workers": "WSOUP_WORKERS",
-    "--executor": "WSOUP_EXECUTOR",
-}
 LOCK = Path("dvc.lock")
 
 
@@ -97,18 +92,15 @@ def run(main: Callable[..., None]) -> None:
 
 
 def _read_command_line(script: Path, *, doc: str, takes_item: bool) -> str | None:
-    """The item, from the command line or from DVC; execution options go into the environment."""
+    """The item, from the command line or from DVC."""
     parser = argparse.ArgumentParser(prog=f"python -m stages.{script.stem}", description=doc, allow_abbrev=False)
     if takes_item:
         parser.add_argument("item", nargs="?", help="a name in params.yaml; DVC gives it in DVC_STAGE")
-    for option, variable in EXECUTION_OPTIONS.items():
-        parser.add_argument(option, dest=variable, help=f"or {variable}")
-    arguments = vars(parser.parse_args())
-    os.environ.update({name: value for name, value in arguments.items() if name.startswith("WSOUP_") and value})
+    arguments = parser.parse_args()
     if not takes_item:
         return None
     stage, _, item = os.environ.get("DVC_STAGE", "").rpartition(":")[2].partition("@")
-    item = arguments["item"] or (item if stage == script.stem else "")
+    item = arguments.item or (item if stage == script.stem else "")
     if not item:
         raise ParamsError(f"stage {script.stem!r} needs a name: python -m stages.{script.stem} NAME")
     return str(item)
