@@ -7,7 +7,8 @@ import dataclasses
 import pytest
 from pydantic import ValidationError
 
-from wsoup.evaluate.classifiers import class_rows, nearest_prompts, pretrained_rows, tuned_rows
+from wsoup.base.errors import PoolError
+from wsoup.evaluate.classifiers import check_rows, class_rows, nearest_prompts, pretrained_rows, tuned_rows
 from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.rows import Material, Row
 from wsoup.report.labels import table
@@ -182,3 +183,23 @@ def test_nearest_takes_a_small_pool_whole_and_an_empty_one_gives_no_row(texts, p
     assert nearest_prompts([photo], pool=[], m=16, encoder=texts) == {}
     (row,) = class_rows(Material((1,), nearest={"photo": whole}), [photo])
     assert (row.method, row.m, row.prompts) == ("nearest_descriptors", 3, whole)
+
+
+def test_offsets_move_whole_soups_by_the_formula_of_params_and_draws_at_their_size():
+    long = dataclasses.replace(MATERIAL, soups={"word": {1: list("abcde"), 2: list("abcd")}})
+    rows = pretrained_rows(long, params=PARAMS.model_copy(update={"offset_formula": "code"}))
+    moved = {(row.method, row.m): row.offset_formula for row in rows if row.offsets == (0, 5) and row.seeds == (1,)}
+    assert moved == {("random_descriptors", 3): "code", ("waffle", 3): "code", ("word_soup", 5): "code"}
+    still = pretrained_rows(MATERIAL, params=PARAMS.model_copy(update={"offsets": [0]}))
+    assert len({(row.method, row.seeds, row.m, row.text) for row in still}) == len(still)
+
+
+def test_a_pool_with_fewer_descriptors_than_a_table_row_draws_is_refused():
+    with pytest.raises(PoolError, match="cannot draw 3 random descriptors from a pool of 2"):
+        pretrained_rows(dataclasses.replace(MATERIAL, descriptors=POOL[:2]), params=PARAMS)
+
+
+def test_prompts_of_a_class_that_exceed_the_context_are_refused(texts, photo):
+    row = Row("gpt", (1,), prompts=[["a b"], ["very " * 90], ["c"]], dataset="photo")
+    with pytest.raises(PoolError, match="dataset photo, class 'cat'"):
+        check_rows([row], tests=[photo], tokenizer=texts.tokenizer)

@@ -13,8 +13,9 @@ from torch.nn import functional as F
 
 from wsoup.core import prompts
 from wsoup.core.scoring import normalize
+from wsoup.evaluate import counts
 from wsoup.evaluate.classifiers import class_rows
-from wsoup.evaluate.counts import count, evaluate, mean_texts, tokens_stored
+from wsoup.evaluate.counts import count, evaluate, mean_texts, mean_weights, tokens_stored
 from wsoup.evaluate.rows import Material, Row
 from wsoup.evaluate.testsets import TestSet
 from wsoup.evaluate.transfer import Grid
@@ -119,7 +120,7 @@ def test_gpt_and_ensemble_rows_equal_their_plain_means(tiny_encoder, texts, test
     mean = torch.stack([tiny_encoder.encode_texts(group).mean(dim=0) for group in (dog, cat)])
     expected = int(((test.image_features @ mean.T).argmax(dim=1) == test.labels).sum())
     got = line(counted, method="gpt", mode="score_mean")
-    assert (got["n_correct"], got["m"], got["texts"]) == (expected, None, 1.5)
+    assert (got["n_correct"], got["m"], got["texts"], got["stored"]) == (expected, None, 1.5, None)
     assert line(counted, method="ensemble", mode="centroid")["m"] == 2
 
 
@@ -136,3 +137,32 @@ def test_each_prompt_is_encoded_once(tiny_encoder, tests):
 def test_a_soup_takes_one_integer_per_token_to_store(tiny_encoder):
     sizes = tokens_stored(["", "old", "which is red"], tokenizer=tiny_encoder.tokenizer)
     assert sizes == {"": 0, "old": 1, "which is red": 3}
+
+
+def test_a_repeated_text_counts_repeatedly():
+    assert mean_weights([["a", "a", "b"]], texts=["a", "b"]).tolist() == [pytest.approx([2 / 3, 1 / 3])]
+
+
+def test_a_single_text_has_one_mode_and_offsets_are_counted(tiny_encoder, texts, tests):
+    rows = [Row("given_text", (1,), ("old",), text="old"), Row("soup", (1,), ("old",), offsets=(0, 3))]
+    made = mean_texts(rows, tests=tests[:1], encoder=texts)
+    counted = evaluate(made, tests=tests[:1], tokenizer=tiny_encoder.tokenizer, variant="pretrained").to_pylist()
+    assert [(row["method"], row["mode"], row["offsets"], row["texts"]) for row in counted] == [
+        ("given_text", "centroid", 1, 1.0),
+        ("soup", "centroid", 2, 2.0),
+        ("soup", "score_mean", 2, 2.0),
+    ]
+
+
+def test_null_tokens_follow_a_rows_own_formula(texts, tests):
+    """The authors' code puts them after the whole prompt: other features, and another resume key."""
+    wording, code = (Row("s", (1,), ("old",), offsets=(3,), offset_formula=name) for name in ("wording", "code"))
+    features = [mean_texts([row], tests=tests[:1], encoder=texts).means for row in (wording, code)]
+    assert not torch.allclose(*features, atol=1e-3)
+
+
+def test_blocks_of_class_prompts_change_nothing(texts, tests, monkeypatch):
+    rows = [Row("soup", (1,), ("sharp", "old"))]
+    whole = mean_texts(rows, tests=tests, encoder=texts).means
+    monkeypatch.setattr(counts, "CLASS_PROMPTS", 2)
+    torch.testing.assert_close(mean_texts(rows, tests=tests, encoder=texts).means, whole)

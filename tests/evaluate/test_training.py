@@ -23,7 +23,7 @@ def test_sampled_images_are_the_same_always_and_in_order(tests):
     assert [len(test.labels) for test in sample] == [25, 25, 20]
     again = sample_images([tests[0]], size=25)[0]
     assert torch.equal(sample[0].image_features, again.image_features)
-    assert list(sample[0].rows) == sorted(sample[0].rows)
+    assert list(sample[0].rows) == sorted(sample[0].rows) != list(tests[0].rows[:25])
     assert torch.equal(sample[0].labels, tests[0].labels[torch.from_numpy(sample[0].rows - 100)])
     assert set(sample_images([tests[0]], size=5)[0].rows) < set(sample[0].rows)
 

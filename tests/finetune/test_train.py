@@ -29,7 +29,7 @@ def weights(student) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_moves_what_it_trains_and_nothing_else(tiny_encoder, colours, name):
     pretrained = {k: v.clone() for k, v in tiny_encoder.model.state_dict().items()}
-    run = trainer(tiny_encoder, colours, name)
+    run = trainer(tiny_encoder, colours, name, iterations=5)
     before = weights(run.student)
     frozen = {k: v.clone() for k, v in run.student.named_parameters() if k not in before or k not in stored(run)}
     student = run.run()
@@ -38,7 +38,15 @@ def test_every_method_moves_what_it_trains_and_nothing_else(tiny_encoder, colour
     after = weights(student)
     assert any(not torch.equal(after[k], before[k]) for k in before)
     assert all(torch.isfinite(v).all() for v in after.values())
-    assert [line["iteration"] for line in run.log] == [0, 2, 4]
+    assert [line["iteration"] for line in run.log] == [0, 2, 4, 5]
+
+
+def test_a_methods_own_members_iterations_and_batch_size_win(tiny_encoder, colours):
+    shared = finetune_params(iterations=5)
+    method = shared.methods["coop_diverse"].model_copy(update={"members": 2, "iterations": 3, "batch_size": 2})
+    run = Trainer(tiny_encoder, source=colours, method=method, shared=shared, seed=1)
+    run.run()
+    assert (run.passes.members, run.iteration, run.log[0]["n_images"]) == (2, 3, 2)
 
 
 @pytest.mark.parametrize("name", ["ce", "coop_diverse", "proda"])

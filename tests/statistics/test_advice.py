@@ -56,6 +56,7 @@ def test_accuracy_at_chance_is_said_first():
         "soup."
     )
     assert advised(class_name=0, soup=50, n_classes=20).above_chance
+    assert not advised(class_name=0, soup=55).above_chance  # by no more than noise
 
 
 def test_gains_are_corrected_for_the_number_of_rows():

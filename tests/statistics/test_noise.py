@@ -218,6 +218,20 @@ def test_a_difference_hangs_on_the_one_dataset_that_carries_it():
     assert compare_images({"b": some}, {"b": nothing["b"]}).hangs_on(0.05) is None
 
 
+def test_a_difference_hangs_on_a_dataset_without_which_it_is_surely_the_other_way_round():
+    first, second = ({name: np.zeros((1, 200), dtype=bool) for name in "abc"} for _ in range(2))
+    first["a"][:, :190] = second["b"][:, :60] = second["c"][:, :60] = True
+    comparison = compare_images(first, second)
+    assert comparison.fixed.mean > 0 > comparison.without["a"].mean
+    assert comparison.without["a"].p_value < 0.05
+    assert comparison.hangs_on(0.05) == "a"
+
+
+def test_intervals_stay_within_what_accuracy_can_change():
+    low, high = judge([Estimate(-95.0, 20.0, 9.0), Estimate(95.0, 20.0, 9.0)], confidence=0.95)
+    assert (low.low, high.high) == (-100.0, 100.0)
+
+
 def test_a_difference_that_several_datasets_carry_hangs_on_none():
     """Eight of two hundred images are gained on each of two datasets: either alone would be noise at this level."""
     nothing = {name: np.zeros((1, 200), dtype=bool) for name in ("a", "b")}
