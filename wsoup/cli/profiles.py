@@ -21,14 +21,18 @@ WithoutDescriptors = Annotated[
 ]
 Out = Annotated[Path | None, typer.Option(help="The file to write (default: stdout).")]
 MethodsGroup = Annotated[
-    str, typer.Option("--methods", help="What to finetune: core, few-shot, diversity, parameter-efficiency or all.")
+    str,
+    typer.Option(
+        "--methods", help="What to finetune: core, few-shot, diversity, parameter-efficiency, landscape or all."
+    ),
 ]
 
 
 @profile_app.command("demo")
 def profile_demo(
     methods: Annotated[
-        str | None, typer.Option(help="Finetune more: core, few-shot, diversity, parameter-efficiency or all.")
+        str | None,
+        typer.Option(help="Finetune more: core, few-shot, diversity, parameter-efficiency, landscape or all."),
     ] = None,
     out: Out = None,
     force: Force = False,

@@ -37,7 +37,7 @@ ITERATIONS = 150
 PAPER_ITERATIONS = 750
 LANDSCAPES = ("soft_random", "soft_word_diverse")
 """Methods of the paper's figure of the loss landscape."""
-GROUPS = ("core", "few-shot", "diversity", "parameter-efficiency", "all")
+GROUPS = ("core", "few-shot", "diversity", "parameter-efficiency", "landscape", "all")
 """Values of `--methods`: the four methods that most people want, a table of the paper, or everything."""
 
 
