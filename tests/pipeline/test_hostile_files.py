@@ -47,14 +47,8 @@ LINE = {
     "offsets": 1,
     "texts": 1.0,
     "stored": 2,
-    "seed": 1,
-    "dataset": "dtd",
-    "role": "xd",
-    "n_correct": 3,
-    "n_images": 4,
-    "alignment": 0.3,
-    "uniformity": 0.2,
 }
+LINE |= {"seed": 1, "dataset": "dtd", "role": "xd", "n_correct": 3, "n_images": 4, "alignment": 0.3, "uniformity": 0.2}
 
 
 def written_and_read(path: Path, lines: list[dict[str, Any]]) -> list[Line]:
@@ -88,18 +82,16 @@ def test_results_of_another_kind_are_refused(tmp_path: Path, column: str, value:
     assert message in one_line_of(error.value)
 
 
-@pytest.mark.parametrize("column", sorted(set(LINE) - {"role"}))
-def test_results_without_a_column_are_refused(tmp_path: Path, column: str) -> None:
-    with pytest.raises(MismatchError, match="is not as its stage wrote it"):
-        written_and_read(tmp_path / "x.parquet", [{key: value for key, value in LINE.items() if key != column}])
-
-
-def test_results_with_a_line_twice_or_no_lines_are_refused(tmp_path: Path) -> None:
+def test_results_without_a_column_or_lines_or_with_a_line_twice_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "x.parquet"
+    for column in set(LINE) - {"role"}:
+        with pytest.raises(MismatchError, match="is not as its stage wrote it"):
+            written_and_read(file, [{key: value for key, value in LINE.items() if key != column}])
     with pytest.raises(MismatchError, match="class_name on dtd appears twice"):
-        written_and_read(tmp_path / "x.parquet", [LINE, LINE])
-    store.write_table(tmp_path / "x.parquet", pa.Table.from_pylist([LINE]).slice(0, 0), attributes={})
+        written_and_read(file, [LINE, LINE])
+    store.write_table(file, pa.Table.from_pylist([LINE]).slice(0, 0), attributes={})
     with pytest.raises(MismatchError, match="or it has no lines"):
-        read_lines(tmp_path / "x.parquet", variant="pretrained", datasets=["dtd"])
+        read_lines(file, variant="pretrained", datasets=["dtd"])
 
 
 @pytest.mark.parametrize("data", [b"[]", b"null", b"{", b"\xff", b"3", b"[" * 20_000, b"{}"])
@@ -154,17 +146,16 @@ def test_a_record_that_is_not_as_written_is_one_line(text: str) -> None:
         Record.parse(text, origin="reports/verdict.json of HEAD")
 
 
-@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/zero", path)])
-def test_a_params_file_that_is_not_a_file_is_refused(tmp_path: Path, make: Callable[[Path], None]) -> None:
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        *((make, "expected a file") for make in (os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/zero", path))),
+        (lambda path: os.close(os.open(path, os.O_CREAT)) or os.truncate(path, 1 << 40), "has 1,099,511,627,776 bytes"),
+    ],
+)
+def test_a_params_file_that_is_no_file_or_too_large_is_refused(tmp_path: Path, make: Any, message: str) -> None:
     make(tmp_path / "params.yaml")
-    with pytest.raises(DataError, match="expected a file"):
-        read_yaml(tmp_path / "params.yaml")
-
-
-def test_a_large_params_file_is_not_read(tmp_path: Path) -> None:
-    with open(tmp_path / "params.yaml", "wb") as file:
-        file.truncate(1 << 40)
-    with pytest.raises(DataError, match=r"has 1,099,511,627,776 bytes"):
+    with pytest.raises(DataError, match=message):
         read_yaml(tmp_path / "params.yaml")
 
 
