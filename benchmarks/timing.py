@@ -12,9 +12,9 @@ import torch
 from wsoup.base.errors import ParamsError
 from wsoup.params.inputs import EncoderParams
 from wsoup.params.section import parse
-from wsoup.runtime.process import peak_bytes
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.towers.encoder import Encoder, imagenet_class_names, random_model, weightless_encoder
+from wsoup.towers.encoder import Encoder, weightless_encoder
+from wsoup.towers.models import imagenet_class_names, random_model
 
 Result = dict[str, Any]
 
@@ -67,6 +67,13 @@ def page_faults() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
 
+def peak_bytes(device: torch.device) -> int:
+    """Peak memory of a GPU, or of this process on Linux."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
 def about(encoder: Encoder) -> Result:
     """Model, device and peak memory."""
     device = encoder.device
@@ -74,7 +81,7 @@ def about(encoder: Encoder) -> Result:
     return {
         "model": encoder.id["model"],
         "device": torch.cuda.get_device_name(device) if on_gpu else f"{device.type}, {torch.get_num_threads()} threads",
-        "peak_memory": torch.cuda.max_memory_allocated(device) if on_gpu else peak_bytes(),
+        "peak_memory": peak_bytes(device),
     }
 
 

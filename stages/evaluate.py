@@ -22,7 +22,7 @@ from wsoup.pipeline import stage
 from wsoup.search.rank.pools import digest
 from wsoup.search.rank.source import Run, SourceParams, load_source
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.towers.encoder import ensemble_templates
+from wsoup.towers.models import ensemble_templates
 
 
 class Wanted(SourceParams):

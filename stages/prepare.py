@@ -32,7 +32,7 @@ def main(owner: Owner, dataset: str) -> None:
 
 
 def _imagenet_names() -> list[str]:
-    from wsoup.towers.encoder import imagenet_class_names  # slow to import, and few datasets need it
+    from wsoup.towers.models import imagenet_class_names  # slow to import, and few datasets need it
 
     return imagenet_class_names()
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
-from benchmarks.timing import random_encoder
-from wsoup.runtime.process import peak_bytes
-from wsoup.towers.encoder import Encoder, imagenet_class_names
+from benchmarks.timing import peak_bytes, random_encoder
+from wsoup.towers.encoder import Encoder
+from wsoup.towers.models import imagenet_class_names
 
 PRECISIONS: dict[str, torch.dtype | None] = {
     "fp32": None,
@@ -120,8 +120,7 @@ class Bench:
 
     def peak(self) -> str:
         """Peak memory in GiB since `forget`; on a CPU since the process started."""
-        held = torch.cuda.max_memory_allocated(self.device) if self.device.type == "cuda" else peak_bytes() or 0
-        return f"{held / 2**30:.1f}"
+        return f"{peak_bytes(self.device) / 2**30:.1f}"
 
     def seconds(self, work: Callable[[], Any], *, repeats: int = 3) -> float:
         """Median time of some work after a warm-up."""

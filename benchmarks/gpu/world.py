@@ -20,7 +20,7 @@ import open_clip
 import yaml
 from safetensors.torch import save_file
 
-from wsoup.towers.encoder import random_model
+from wsoup.towers.models import random_model
 
 ROOT = Path(__file__).parents[2]
 AT_ONCE = min(8, os.cpu_count() or 1)

@@ -20,7 +20,7 @@ from wsoup.evaluate.baselines import (
 )
 from wsoup.evaluate.classifiers import Row
 from wsoup.search.rank import gpt
-from wsoup.towers.encoder import ensemble_templates, imagenet_class_names
+from wsoup.towers.models import ensemble_templates, imagenet_class_names
 
 POOL = [f"which is {word}" for word in ("red", "blue", "old", "wet", "tall", "thin")]
 WORDS = ["hatch", "injuring", "slab", "digital", "bins", "magnets", "keep"]

@@ -41,7 +41,7 @@ FACTS = {
         import torch
         from wsoup.finetune.params import NormsTune
         from wsoup.finetune.tuners import make_student
-        from wsoup.towers.encoder import random_model
+        from wsoup.towers.models import random_model
         model, tokenizer = random_model("ViT-S-32-alt", seed=0)
         draw = torch.Generator().manual_seed(0)
         options = {"tokenizer": tokenizer, "template": "a photo of a {}.", "generator": draw}

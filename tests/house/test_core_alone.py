@@ -18,7 +18,7 @@ for name in ("dvc", "zarr", "pyarrow", "jinja2", "vl_convert", "onnx", "transfor
 FACTS = {
     "a soup is made, saved and used": """
         import torch, wsoup
-        from wsoup.towers.encoder import random_model
+        from wsoup.towers.models import random_model
         model, tokenizer = random_model("ViT-S-32-alt", seed=0)
         features = torch.nn.functional.normalize(torch.randn(9, 256), dim=1)
         how = {"class_names": ["cat", "dog"], "model": model, "tokenizer": tokenizer, "progress": False}

@@ -17,7 +17,7 @@ from wsoup.evaluate.rows import Material
 from wsoup.evaluate.testsets import TestSet
 from wsoup.search.rank import gpt
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.towers.encoder import ensemble_templates
+from wsoup.towers.models import ensemble_templates
 
 pytestmark = pytest.mark.slow
 SOUPS = {"word": ["sharp", "nice old", "small river"], "descriptor": DESCRIPTORS[:4]}

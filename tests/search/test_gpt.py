@@ -116,7 +116,7 @@ def test_nothing_else_is_changed_in_the_published_files(name: str, periods: int,
 
 @needs_reference
 def test_all_1000_imagenet_classes_are_matched() -> None:
-    from wsoup.towers.encoder import imagenet_class_names
+    from wsoup.towers.models import imagenet_class_names
 
     names = imagenet_class_names()
     path = REFERENCE / "gpt_descriptors/descriptors_imagenet.json"

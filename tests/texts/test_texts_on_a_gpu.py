@@ -9,7 +9,7 @@ import torch
 from on_cuda import ON_CUDA, little_memory, tf32
 
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.towers import encoder as towers
+from wsoup.towers import models as towers
 
 pytestmark = ON_CUDA
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from wsoup.texts.tokens import SplitTokenizer, token_lengths
-from wsoup.towers import encoder as towers
+from wsoup.towers import models as towers
 
 
 def largest(tokens):

@@ -12,7 +12,8 @@ import torch
 
 from wsoup.base.errors import ModelError
 from wsoup.params.inputs import EncoderParams
-from wsoup.towers.encoder import build, forced_quick_gelu, load_encoder
+from wsoup.towers.encoder import load_encoder
+from wsoup.towers.models import build, forced_quick_gelu
 
 PAIRS = open_clip.list_pretrained()
 SMALL = [

@@ -22,7 +22,8 @@ from safetensors.torch import load_file, save, save_file
 from wsoup.base.errors import LONGEST, ModelError, WsoupError
 from wsoup.params.inputs import EncoderParams
 from wsoup.towers.config import known_config
-from wsoup.towers.encoder import load_encoder, untrained_model, weightless_encoder
+from wsoup.towers.encoder import load_encoder, weightless_encoder
+from wsoup.towers.models import untrained_model
 
 TINY_CONFIG = {
     "embed_dim": 16,

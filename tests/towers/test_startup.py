@@ -13,7 +13,7 @@ FACTS = {
         import sys
         import torch
         from wsoup.texts.encoder import PromptEncoder
-        from wsoup.towers.encoder import random_model
+        from wsoup.towers.models import random_model
         model, tokenizer = random_model("ViT-S-32-alt", seed=0)
         PromptEncoder(model, tokenizer, device=torch.device("cpu")).encode(["a cat"])
         model.encode_image(torch.zeros(1, 3, 224, 224))

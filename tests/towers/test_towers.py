@@ -14,10 +14,11 @@ from PIL import Image
 
 from wsoup.base.errors import MissingError, ModelError
 from wsoup.params.inputs import EncoderParams
-from wsoup.towers import encoder as towers
-from wsoup.towers.encoder import check_device, choose_device, load_encoder, tokenizer_of
+from wsoup.towers import models as towers
+from wsoup.towers.encoder import check_device, choose_device, load_encoder
 from wsoup.towers.identity import config_digest, weights_digest
 from wsoup.towers.images import encode_pixels
+from wsoup.towers.models import tokenizer_of
 
 
 def test_the_id_of_an_encoder(tiny_encoder):

@@ -20,7 +20,8 @@ from wsoup.soup.member import Member
 from wsoup.soup.soup import Soup
 from wsoup.texts.classes import class_texts, logit_scale_of, soup_features
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.towers.encoder import Encoder, ensemble_templates
+from wsoup.towers.encoder import Encoder
+from wsoup.towers.models import ensemble_templates
 
 BUILT_IN = ("class_name", "templates")
 """Texts that need no soup file: the class name alone, and OpenAI's 80 templates."""

@@ -29,7 +29,7 @@ from wsoup.params.inputs import DatasetParams
 from wsoup.runtime.threads import cores
 from wsoup.search.rank import gpt, pools
 from wsoup.texts.tokens import too_long
-from wsoup.towers.encoder import imagenet_class_names, tokenizer_of
+from wsoup.towers.models import imagenet_class_names, tokenizer_of
 
 UNCAPTIONED = re.compile(r"[a-z][A-Z]|_|\w-\w|\w\d{2,}|^\d+$|\.$")
 """Class names that no caption would contain: CamelCase, joined by _ or -, codes; or ending in a period, which the

@@ -18,7 +18,7 @@ from wsoup.finetune.student import check_model
 from wsoup.paper import coverage
 from wsoup.params.inputs import EncoderParams
 from wsoup.texts.models import read_tower
-from wsoup.towers.encoder import forced_quick_gelu, known_tags, untrained_model
+from wsoup.towers.models import forced_quick_gelu, known_tags, untrained_model
 
 
 def findings(params: Params, *, deep: bool) -> list[Finding]:

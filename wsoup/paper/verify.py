@@ -30,7 +30,8 @@ from wsoup.search.rank.pools import read_pool
 from wsoup.search.rank.source import Run, load_source
 from wsoup.soup.soup import Soup
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.towers.encoder import Encoder, ensemble_templates
+from wsoup.towers.encoder import Encoder
+from wsoup.towers.models import ensemble_templates
 
 ROWS = {
     "ZS": ("class_name", "centroid", False),

@@ -211,16 +211,6 @@ def is_glibc() -> bool:
     return platform.libc_ver()[0] == "glibc"
 
 
-def peak_bytes() -> int | None:
-    """Peak memory of this process; None on Windows, where Python's library does not give it."""
-    try:
-        import resource
-    except ImportError:
-        return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024  # bytes on macOS, KiB elsewhere
-
-
 # -------------------------------------------------------------------------------------------------------- terminals
 
 

@@ -97,15 +97,12 @@ def reads_class_token(visual: Any) -> bool:
     return visual.attn_pool is None and visual.pool_type == "tok"
 
 
-def is_covered(visual: object) -> bool:
+def is_covered(visual: Any) -> bool:
     """Whether `PackedViT` does what this image tower does, read from its structure."""
-    if not isinstance(visual, VisionTransformer) or type(visual) is not VisionTransformer:
-        return False
-    if visual.output_tokens or not visual.transformer.batch_first:
+    if type(visual) is not VisionTransformer or visual.output_tokens or not visual.transformer.batch_first:
         return False
     hooked = any(part._forward_hooks or part._forward_pre_hooks for part in visual.modules())
-    blocks = visual.transformer.resblocks
-    return not hooked and type(visual).forward is VisionTransformer.forward and foreign_block(blocks) is None
+    return not hooked and foreign_block(visual.transformer.resblocks) is None
 
 
 def with_fast_images(model: nn.Module, *, dtype: torch.dtype | None) -> nn.Module:
