@@ -9,6 +9,7 @@ import csv
 import io
 import textwrap
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -57,7 +58,6 @@ class Revision:
         commit: its hash; None for the workspace.
         record: of the run.
         counts: of every row.
-        right: which images rows get right; empty if DVC does not have them at hand.
 
     Raises:
         MissingError: there is no such revision, or it has no report.
@@ -72,12 +72,17 @@ class Revision:
             dataset = Dataset(line["dataset"], line["role"], int(line["n_images"]), line["images"])
             row = self.counts.setdefault((line["variant"], line["row"]), {})
             row.setdefault(dataset, {})[int(line["seed"])] = int(line["n_correct"])
-        self.right: dict[Key, Right] = {}
+
+    @cached_property
+    def right(self) -> dict[Key, Right]:
+        """Which images rows get right; empty if DVC does not have them at hand."""
+        rows: dict[Key, Right] = {}
         heads = self.record.params.get("heads")
         files = {name: f"artifacts/results/heads/{name}.parquet" for name in (heads if isinstance(heads, dict) else ())}
         for variant, path in {PRETRAINED: f"artifacts/results/{PRETRAINED}/{FILE}", **files}.items():
             for (method, mode), right in right_by_row(self._stored(path)).items():
-                self.right[variant, method if mode == "centroid" else f"{method}_{mode}"] = right
+                rows[variant, method if mode == "centroid" else f"{method}_{mode}"] = right
+        return rows
 
     def _commit(self) -> str:
         """The hash of a revision, or of an experiment by its name."""
