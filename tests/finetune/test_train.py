@@ -8,6 +8,7 @@ import pytest
 import torch
 from finetune_cases import METHODS, finetune_params
 
+from wsoup.base.errors import ParamsError
 from wsoup.finetune.params import SnapshotParams
 from wsoup.finetune.train import Trainer
 
@@ -47,6 +48,28 @@ def test_a_methods_own_members_iterations_and_batch_size_win(tiny_encoder, colou
     run = Trainer(tiny_encoder, source=colours, method=method, shared=shared, seed=1)
     run.run()
     assert (run.passes.members, run.iteration, run.log[0]["n_images"]) == (2, 3, 2)
+
+
+@pytest.mark.parametrize(
+    "change", [{"weight_decay": 0.5}, {"momentum": 0.0}, {"logit_scale": 6.0}, {"batches": "wrapped"}, {"ema": 0.1}]
+)
+def test_every_shared_setting_reaches_the_weights(tiny_encoder, colours, change):
+    usual, other = (weights(trainer(tiny_encoder, colours, "coop", **how).run()) for how in ({}, change))
+    assert not torch.equal(usual["soft_prompt"], other["soft_prompt"])
+
+
+def test_a_loss_that_is_not_finite_is_named_by_its_first_iteration(tiny_encoder, colours, monkeypatch):
+    run = trainer(tiny_encoder, colours, "coop")
+    monkeypatch.setattr(run.objective, "backward", lambda *_, iteration: (torch.tensor(torch.nan), torch.eye(3, 4)))
+    with pytest.raises(ParamsError, match=r"the loss is not finite \(NaN or infinity\) in iteration 1 of 4; lower"):
+        run.run()
+
+
+def test_image_i_of_a_batch_is_of_column_i_where_the_loss_scores_the_batch_alone(tiny_encoder, colours, monkeypatch):
+    run = trainer(tiny_encoder, colours, "prograd")
+    monkeypatch.setattr(run.objective, "backward", lambda *_, iteration: (torch.tensor(0.0), torch.eye(3)))
+    run.step()
+    assert (run.log[0]["n_correct"], run.log[0]["n_images"]) == (3, 3)
 
 
 @pytest.mark.parametrize("name", ["ce", "coop_diverse", "proda"])
