@@ -94,9 +94,8 @@ class EncoderOptions:
 
     def of_params(self, params: Path, *, device: str) -> Encoder:
         """Load the encoder of a params.yaml, or the default one where there is none."""
-        section = read_yaml(params).get("encoder") if params.is_file() else None
-        known = {key: value for key, value in section.items() if value is not None} if isinstance(section, dict) else {}
-        return self.load(device=device, origin=str(params), defaults=DEFAULTS if self.model else known or DEFAULTS)
+        defaults = DEFAULTS if self.model else _in_params(params) or DEFAULTS
+        return self.load(device=device, origin=str(params), defaults=defaults)
 
     def check(self) -> None:
         """Raise MissingError if a local file is not there, before anything is loaded."""
@@ -141,8 +140,10 @@ def encoder_of(
     names = {"model": encoder_id.get("model"), "pretrained": encoder_id.get("pretrained")}
     images = {key: soup.preprocessing.get(name) for key, name in PREPROCESSING.items() if soup.preprocessing.get(name)}
     defaults = {**names, "precision": encoder_id.get("precision", "fp32"), **images}
-    if options.model is None:
-        defaults |= _local_files(params, names=names)
+    known = _in_params(params) if options.model is None else {}
+    pretrained = str(known.get("pretrained"))
+    if known.get("model") == names["model"] and names["pretrained"] in (pretrained, Path(pretrained).name):
+        defaults |= known
     encoder = options.load(device=device, origin=origin, defaults=defaults)
     loaded = {**encoder.id, **encoder.preprocessing}
     expected = {key: encoder_id[key] for key in IDENTITY if encoder_id.get(key) is not None} | dict(soup.preprocessing)
@@ -157,12 +158,7 @@ def encoder_of(
     return encoder
 
 
-def _local_files(params: Path, *, names: Mapping[str, Any]) -> dict[str, Any]:
-    """Section encoder of params.yaml, if it is about the same model and weights."""
+def _in_params(params: Path) -> dict[str, Any]:
+    """Section encoder of a params.yaml without its empty keys; {} where there is none."""
     section = read_yaml(params).get("encoder") if params.is_file() else None
-    if not isinstance(section, dict) or section.get("model") != names["model"]:
-        return {}
-    pretrained = str(section.get("pretrained"))
-    if names["pretrained"] not in (pretrained, Path(pretrained).name):
-        return {}
-    return {key: value for key, value in section.items() if value is not None}
+    return {key: value for key, value in section.items() if value is not None} if isinstance(section, dict) else {}
