@@ -52,10 +52,11 @@ def test_many_equal_scores_are_decided_as_by_argmax():
 
 
 def test_near_ties_are_counted_and_nothing_else():
-    images = torch.cat([circle(0), circle(45), F.normalize(torch.tensor([[1.0, 1 - 5e-7]])), circle(46)])
-    scored = ImageSet(images, labels=torch.tensor([0, 0, 0, 0]), n_classes=2, subsets=[torch.arange(4)])
+    below_45 = F.normalize(torch.tensor([[1.0, 1 - 5e-7], [1.0, 1 - 1e-5]]))
+    images = torch.cat([circle(0), circle(45), below_45, circle(46)])
+    scored = ImageSet(images, labels=torch.zeros(5, dtype=torch.int64), n_classes=2, subsets=[torch.arange(5)])
     (scores,) = scored.score(circle(0, 90)[None])
-    # 0 degrees: clear; 45: equal; just below 45: near; 46: clearly wrong
+    # 0 degrees: clear; 45: equal; 4e-7 apart: near; 7e-6 apart: clear; 46: clearly wrong
     assert scores.near_ties.tolist() == [2]
 
 

@@ -188,7 +188,7 @@ def test_a_soup_file_keeps_costs_and_an_old_one_with_a_weight_of_0_is_read(tmp_p
 # ------------------------------------------------------------------------------------------------------------ ranking
 
 
-def write_scores(path, *, pool, texts, counts, seeds=(1, 2), classes=None):
+def write_scores(path, *, pool, texts, counts, seeds=(1, 2)):
     import pyarrow as pa
 
     n = len(texts)
@@ -197,12 +197,20 @@ def write_scores(path, *, pool, texts, counts, seeds=(1, 2), classes=None):
         "seed": np.repeat(seeds, n),
         "n_correct": [count + seed for seed in seeds for count in counts],
         "k2": -np.arange(n * len(seeds), dtype=float),
-        "n_classes": (classes or [3] * n) * len(seeds),
     }
     about = {"encoder": {"model": "x"}, "pool": pool, "period": pool == "descriptors", "cost": Cost(n, n, n).as_json()}
-    about["cost_by_seed"] = {str(seed): Cost(n, n, n).as_json() for seed in seeds}
     write_table(path, pa.table(columns), attributes=about)
     return path
+
+
+def test_a_ranking_has_the_likelihood_of_each_text_and_no_class_name(tmp_path):
+    """By falling count, ties in pool order; the likelihoods written are 0, -1, -2, ... in pool order."""
+    for pool, period in (("words", False), ("descriptors", True)):
+        path = write_scores(tmp_path / pool, pool=pool, texts=["", "red", "wet", "old"], counts=[9, 1, 5, 5])
+        read = read_ranked(path, seed=2, encoder={"model": "x"})
+        assert (read.texts, read.n_correct.tolist()) == (["wet", "old", "red"], [7, 7, 3])
+        assert read.log_likelihood.tolist() == [-6, -7, -5]
+        assert (read.period, read.cost) == (period, Cost(4, 4, 4))
 
 
 def test_scores_without_the_seed_or_of_another_encoder_are_refused(tmp_path):
