@@ -256,11 +256,6 @@ def in_a_shell(line: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_results_are_complete_with_stderr_closed(folder: Path) -> None:
-    done = in_a_shell("{} 2>&-")
-    assert (done.returncode, len(done.stdout.splitlines())) == (0, 41)
-
-
 def test_no_file_gets_the_descriptor_of_a_closed_stream(folder: Path) -> None:
     """Otherwise messages about unreadable photos would go into the table, opened as descriptor 2."""
     Path("new/bad.png").write_bytes(b"broken")
