@@ -166,9 +166,9 @@ def test_every_machine_unpacks_the_same_encoder(toy, tmp_path):
 @pytest.mark.slow
 def test_the_script_trains_an_encoder_as_good_as_the_one_in_git(toy, tmp_path):
     """Accuracy by "a photo of a {class name}." on 8 images of each of 64 classes that neither has seen."""
-    toy["pretrain"].pretrain(tmp_path / "new", config=TOY / "toy-clip.json", params=PARAMS["pretrain"])
+    toy["pretrain"].pretrain(tmp_path / "new.safetensors", config=TOY / "toy-clip.json", params=PARAMS["pretrain"])
     accuracies = {}
-    for name, weights in (("in git", TOY / "toy-clip.safetensors"), ("new", tmp_path / "new")):
+    for name, weights in (("in git", TOY / "toy-clip.safetensors"), ("new", tmp_path / "new.safetensors")):
         toy["encoder"].unpack(tmp_path / name.replace(" ", "_"), config=TOY / "toy-clip.json", weights=weights)
         accuracies[name] = accuracy(toy, tmp_path / name.replace(" ", "_") / "toy-clip.safetensors")
     assert accuracies["in git"] > 0.35

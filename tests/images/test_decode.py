@@ -38,11 +38,6 @@ def test_transparency_is_laid_over_white(tmp_path):
     assert load_rgb(tmp_path / "x.png").getpixel((0, 0)) == (255, 255, 255)
 
 
-def test_16_bit_grey_is_scaled(tmp_path):
-    Image.fromarray(np.full((2, 2), 32768, dtype=np.uint16)).save(tmp_path / "x.png")
-    assert load_rgb(tmp_path / "x.png").getpixel((0, 0)) == (127, 127, 127)
-
-
 def test_exif_rotation_is_applied(tmp_path):
     image = Image.new("RGB", (4, 2), "black")
     exif = image.getexif()
@@ -75,6 +70,7 @@ def png_bytes() -> bytes:
         (b"", "is empty (0 bytes)"),
         (b"<!DOCTYPE html><html></html>", "is an HTML page"),
         (b"just some text", "is not an image of a known format"),
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n", "is not an image of a known"),
         (png_bytes()[:300], "cannot be decoded"),
     ],
 )
@@ -85,11 +81,6 @@ def test_a_bad_file_is_named_with_the_reason(tmp_path, data, expected):
         load_rgb(path)
     assert str(path) in str(error.value)
     assert expected in str(error.value)
-
-
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(DataError, match="does not exist"):
-        load_rgb(tmp_path / "x.jpg")
 
 
 def test_a_decompression_bomb_is_refused(tmp_path, monkeypatch):
@@ -119,11 +110,6 @@ def test_batches_keep_order_and_list_what_they_skip(five_files, workers, monkeyp
     assert [list(b.bad) for b in decoded] == [[], [2], []]
 
 
-def test_a_bad_image_is_an_error_unless_skipped(five_files):
-    with pytest.raises(DataError, match=r"2\.png"):
-        list(batches(five_files, transform=to_tensor, batch_size=2, on_bad_image="stop"))
-
-
 # -------------------------------------------------------------------------------------------------- hostile files
 
 
@@ -141,7 +127,7 @@ def test_a_changed_image_is_an_error_even_if_bad_ones_are_skipped(five_files):
 
 @pytest.mark.parametrize(
     ("values", "expected"),
-    [(np.uint16(200), 0), (np.uint16(65535), 255), (np.uint16(257), 1)],
+    [(np.uint16(200), 0), (np.uint16(65535), 255), (np.uint16(257), 1), (np.uint16(32768), 127)],
 )
 def test_a_dark_16_bit_image_stays_dark(tmp_path, values, expected):
     for name in ("x.png", "x.tif", "x.pgm"):
@@ -161,12 +147,6 @@ def test_a_line_is_refused_before_it_is_resized(tmp_path, size):
     Image.new("L", size).save(tmp_path / "x.png")
     with pytest.raises(DataError, match=rf"has {size[0]} x {size[1]} pixels, more than 200 times as long as wide"):
         load_rgb(tmp_path / "x.png")
-
-
-def test_postscript_is_never_run(tmp_path):
-    (tmp_path / "x.jpg").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n")
-    with pytest.raises(DataError, match="is not an image of a known format"):
-        load_rgb(tmp_path / "x.jpg")
 
 
 def test_an_image_with_broken_exif_is_still_rotated(tmp_path):
@@ -211,6 +191,7 @@ def make_socket(path: Path) -> None:
 
 
 ODD_FILES = [
+    (lambda path: None, "does not exist"),
     (make_fifo, "is a FIFO"),
     (make_socket, "is a socket"),
     (lambda path: path.mkdir(), "is a folder"),
@@ -236,15 +217,6 @@ def test_an_invalid_number_of_workers(monkeypatch):
     monkeypatch.setenv("WSOUP_WORKERS", "abc")
     with pytest.raises(ParamsError, match="WSOUP_WORKERS is 'abc', expected a number of processes"):
         decoding_workers()
-
-
-def test_a_line_of_five_million_pixels_is_skipped(tmp_path):
-    Image.new("1", (5_000_000, 1)).save(tmp_path / "line.png")
-    Image.new("RGB", (4, 4)).save(tmp_path / "good.png")
-    paths = [str(tmp_path / name) for name in ("line.png", "good.png")]
-    (batch,) = batches(paths, transform=lambda _: torch.zeros(3, 2, 2), batch_size=2, on_bad_image="skip", workers=0)
-    assert batch.positions == [1]
-    assert "5000000 x 1 pixels" in str(batch.bad[0])
 
 
 def test_stderr_is_restored_after_threads_decoded_tiffs(tmp_path):

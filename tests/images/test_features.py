@@ -188,25 +188,6 @@ def test_skipped_images_are_listed(five_images, tiny_encoder):
         embed(tiny_encoder, listed(five_images))
 
 
-def test_a_changed_image_is_an_error_even_where_bad_images_are_skipped(five_images, tiny_encoder):
-    images = listed(five_images)
-    Path("3.png").write_bytes(Path("4.png").read_bytes())
-    with pytest.raises(DataError, match=r"3\.png changed since it was listed; run `dvc repro --force"):
-        embed(tiny_encoder, images, on_bad_image="skip")
-    Path("3.png").unlink()
-    with pytest.raises(DataError, match=r"3\.png is gone since it was listed"):
-        embed(tiny_encoder, images, on_bad_image="skip")
-
-
-@pytest.mark.parametrize("name", ["two\nlines.png", "line\u2028separator.png", "tab\t.png"])
-def test_a_skipped_image_may_have_any_name(five_images, tiny_encoder, name):
-    Path(name).write_bytes(b"broken")
-    embedded = embed(tiny_encoder, listed([name, *five_images]), on_bad_image="skip")
-    assert list(embedded.skipped) == [0]
-    assert len(embedded.skipped[0].splitlines()) == 1
-    assert "is not an image" in embedded.skipped[0]
-
-
 def test_nothing_decodable_is_an_error(in_tmp, tiny_encoder):
     Path("x.png").write_bytes(b"broken")
     with pytest.raises(DataError, match="none of the 1 images could be decoded"):

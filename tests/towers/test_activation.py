@@ -62,11 +62,6 @@ def test_every_model_is_built_with_the_activation_of_its_weights():
             assert built(model, tag) == trained_with_quick_gelu(model, tag), (model, tag)
 
 
-def test_the_same_weights_under_both_names_are_the_same_model():
-    assert built("ViT-B-16", "openai")
-    assert built("ViT-B-16-quickgelu", "openai")
-
-
 @pytest.mark.parametrize("tag", ["laion2b_s34b_b88k", "datacomp_xl_s13b_b90k"])
 def test_a_quickgelu_name_with_weights_trained_with_gelu_is_refused(tag):
     with pytest.raises(ModelError, match=rf"{tag} was trained with GELU, .*; set encoder.model: ViT-B-16$"):

@@ -18,6 +18,7 @@ import pytest
 import torch
 from corrupt import corrupted
 from safetensors.torch import load_file, save, save_file
+from small_world import TINY_CONFIG
 
 from wsoup.base.errors import LONGEST, ModelError, WsoupError
 from wsoup.params.inputs import EncoderParams
@@ -25,12 +26,6 @@ from wsoup.towers.config import known_config
 from wsoup.towers.encoder import load_encoder, weightless_encoder
 from wsoup.towers.models import untrained_model
 
-TINY_CONFIG = {
-    "embed_dim": 16,
-    "vision_cfg": {"image_size": 16, "layers": 2, "width": 32, "head_width": 16, "patch_size": 8},
-    "text_cfg": {"context_length": 77, "vocab_size": 49408, "width": 16, "heads": 2, "layers": 2},
-}
-"""The config of fixture `tiny_encoder_files`."""
 Tensors = dict[str, torch.Tensor]
 CPU = torch.device("cpu")
 

@@ -35,6 +35,8 @@ FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "AVIF", "GIF", "BMP", "DIB", "TIFF", "P
 MAX_ASPECT = 200
 """Long side over short side. Models resize the short side to their own size S, so a resized image has at most
 ``200 * S * S`` pixels; a line of 60,000 x 1 would become one of 13 million x 224."""
+CHANGED = "run `dvc repro --force --single-item prepare@DATASET` for its dataset, then `dvc repro`"
+"""Next step for an image that is not the one that was listed."""
 ORIENTATION = 0x0112
 UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -53,14 +55,6 @@ class BadImageError(DataError):
 
     def __str__(self) -> str:
         return f"{self.args[0]}; replace or remove it, or set embed.on_bad_image: skip"
-
-
-class ChangedImageError(ChangedError):
-    """An image that is not the one that was listed; `args[0]` as in `BadImageError`."""
-
-    def __str__(self) -> str:
-        step = "run `dvc repro --force --single-item prepare@DATASET` for its dataset, then `dvc repro`"
-        return f"{self.args[0]}; {step}"
 
 
 class Picture(NamedTuple):
@@ -122,10 +116,10 @@ def _read(path: str, *, name: str, digest: str | None) -> bytes:
         data = read_bytes(path)
     except MissingError as error:
         if digest is not None:
-            raise ChangedImageError(f"{name} is gone since it was listed") from None
+            raise ChangedError(f"{name} is gone since it was listed; {CHANGED}") from None
         raise BadImageError(str(error)) from None
     if digest is not None and hashlib.sha256(data).hexdigest() != digest:
-        raise ChangedImageError(f"{name} changed since it was listed")
+        raise ChangedError(f"{name} changed since it was listed; {CHANGED}")
     if not data:
         raise DataError(f"{name} is empty (0 bytes); replace or remove it")
     return data

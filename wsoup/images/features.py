@@ -33,7 +33,7 @@ from wsoup.params.inputs import EmbedParams, EncoderParams
 from wsoup.runtime.progress import tick
 from wsoup.runtime.work import finish_shards, save_seconds
 from wsoup.towers.encoder import Encoder, load_encoder
-from wsoup.towers.images import check_finite, encode_pixels, in_two_steps, sharing_images
+from wsoup.towers.images import check_finite, encode_pixels, fast_images, in_two_steps, sharing_blocks
 
 IMAGES_PER_SHARD = 2048
 """Approximately: a shard holds whole batches, so its size changes no feature."""
@@ -60,10 +60,6 @@ class ImageList:
     def keys(self) -> list[str]:
         """N digests; the path in place of one that is missing."""
         return [digest or path for path, digest in zip(self.paths, self.digests, strict=True)]
-
-    def take(self, places: Sequence[int]) -> "ImageList":
-        """Some of the images."""
-        return ImageList(self.root, [self.paths[i] for i in places], [self.digests[i] for i in places])
 
 
 @dataclass(frozen=True)
@@ -135,7 +131,7 @@ def encode_files(
         on_bad_image=on_bad_image,
         as_stored=encoder.as_stored,
     )
-    with sharing_images(encoders.values()):
+    with sharing_blocks([fast_images(encoder) for encoder in encoders.values()]):
         for batch in decoded:
             least = at_once if fill else 0
             parts.append(_encode(encoders, batch, to_floats, first=first, paths=paths, least=least))
@@ -302,7 +298,8 @@ def embed_images(
     ]
     shards = []
     for n, chunk in chunks:
-        part = lists[n].take(chunk)
+        paths, digests = lists[n].paths, lists[n].digests
+        part = ImageList(lists[n].root, [paths[i] for i in chunk], [digests[i] for i in chunk])
         inputs = [about, on_bad_image, part.digests, part.paths]
         running = owner.path(inputs, suffix=".running")
         compute = partial(_encode_part, encoders, part, batch_size, on_bad_image, about, running)

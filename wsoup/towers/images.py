@@ -5,8 +5,8 @@ read (6.9 % of the FLOPs of ViT-B-16). Models finetuned from one another share t
 """
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import takewhile
 from typing import Any
 
@@ -219,11 +219,6 @@ def encode_pixels(encoder: Encoder, pixels: Tensor) -> Tensor:
     # The error holds the memory of the failed pass, so continue outside of the handler.
     half = len(pixels) // 2
     return torch.cat([encode_pixels(encoder, pixels[:half]), encode_pixels(encoder, pixels[half:])])
-
-
-def sharing_images(encoders: Iterable[Encoder]) -> AbstractContextManager[None]:
-    """Within the block, image blocks that the encoders have in common compute a batch, the same tensor, once."""
-    return sharing_blocks([fast_images(encoder) for encoder in encoders])
 
 
 def check_finite(features: Tensor, *, paths: Sequence[str]) -> None:
