@@ -45,6 +45,11 @@ def test_descriptors_are_read_bare_without_empty_ones(tmp_path: Path) -> None:
     path = tmp_path / "d.json"
     path.write_text(json.dumps({"cat": ["a tail", " claws. ", "claws", ""], "dog": []}))
     assert gpt.read(path) == {"cat": ["which is a tail", "which has claws", "which has claws"], "dog": []}
+    as_in_code = {
+        "cat": ["which is a tail", "which has  claws. ", "which has claws", "which has "],
+        "dog": ["which has "],
+    }
+    assert gpt.read(path, wording="code") == as_in_code
 
 
 def test_classes_are_matched_by_normalised_name_never_by_order() -> None:

@@ -35,6 +35,7 @@ def test_more_words_than_wordfreq_has_are_refused() -> None:
 def test_words_are_read_from_a_file(tmp_path: Path) -> None:
     path = write(tmp_path / "words.txt", "the\n\nof\nand\nthe end\n")
     assert pools.words_from_file(path, count=3) == ["the", "of", "and"]
+    assert pools.words_from_file(path, count=4)[-1] == "the end"
     with pytest.raises(PoolError, match=r"words.txt holds 4 words, candidates.words.count asks for 5; lower it"):
         pools.words_from_file(path, count=5)
 

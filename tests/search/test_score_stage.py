@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import torch
 import yaml
 
 from stages import score as stage
+from wsoup.base.errors import MismatchError
 from wsoup.core.scoring import normalize
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
@@ -68,6 +70,20 @@ def test_the_table_has_every_candidate_for_every_seed(artifacts, tiny_encoder):
         assert best.texts == sorted(WORDS, key=lambda text: -lines[text]["n_correct"])
         assert best.n_correct.tolist() == [lines[text]["n_correct"] for text in best.texts]
         assert best.cost.texts == 30
+
+
+def test_a_split_with_images_that_are_not_embedded_is_refused(artifacts, tiny_encoder):
+    """Unless that many were skipped, because they could not be decoded."""
+    path, rows = artifacts.features("photo", split="train"), np.arange(60)
+    store.write_table(artifacts.split("photo", seed=1), pa.table({"row": [*rows[:40], 97, 98]}))
+    with pytest.raises(MismatchError, match=r"names images that .* lacks; run `dvc repro`"):
+        run()
+    known = store.read_features(path, encoder=tiny_encoder.id, of=("photo", "train"))
+    for skipped, ok in ((["a"], False), (["a", "b"], True)):
+        about = {**known.attributes, "skipped": skipped}
+        store.write_features(path, store.ImageFeatures(known.features, known.labels, known.rows, about))
+        with contextlib.nullcontext() if ok else pytest.raises(MismatchError):
+            run()
 
 
 @pytest.mark.parametrize("after", [1, 3])

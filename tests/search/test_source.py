@@ -16,7 +16,7 @@ from wsoup.search.grow.chains import ChainsSoup
 from wsoup.search.grow.greedy import GreedySoup
 from wsoup.search.grow.search import Search
 from wsoup.search.rank.ranking import Ranked
-from wsoup.search.rank.source import Meter, Source, check_fits
+from wsoup.search.rank.source import Meter, Source, check_fits, identity
 from wsoup.soup.member import NOTHING, Member
 
 NAMES = ["red cat", "blue dog", "a rather small green bird"]
@@ -43,6 +43,18 @@ def test_counts_equal_those_of_plainly_encoded_prompts(source, tiny_encoder, per
             for text in texts
         ]
         assert Meter(source, seed=seed, period=period).count(texts).tolist() == expected
+
+
+def test_the_identity_of_images_is_their_features_and_labels(source):
+    """In the resume key: another image or label of a seed is another shard, of the other seed alone if it is there."""
+    moved, named = source.image_features.clone(), source.labels.clone()
+    moved[5], named[5] = moved[6], 1 - named[5]
+    for change in ({"image_features": moved}, {"labels": named}):
+        changed = dataclasses.replace(source, **change)
+        assert identity(changed, seed=1) != identity(source, seed=1)
+        assert identity(changed, seed=2) == identity(source, seed=2), "image 5 is not of seed 2"
+        assert identity(changed) != identity(source)
+    assert identity(dataclasses.replace(source, template="{}."), seed=2) != identity(source, seed=2)
 
 
 def test_a_text_that_exceeds_the_context_is_named(source):
