@@ -166,10 +166,3 @@ def test_tables_and_terminal_name_the_keys_that_differ():
         "* not comparable with the paper's: finetune.methods.coop.learning_rate: 0.5, the paper's 8e-05."
         in few_shot.notes
     )
-
-
-def test_the_wrong_activation_marks_every_row():
-    run = results(encoder={**PAPER_ENCODER, "quick_gelu": False})
-    assert all(
-        row["imagenet (mark)"] for row in zero_shot_table(run).rows if any(key.endswith("(paper)") for key in row)
-    )
