@@ -82,6 +82,18 @@ def test_crops_by_hand():
     assert crop_box(40, 40, np.array([[1.0, square, 0.5, 0.5]]), share=(0.25, 1.0)) == (0, 0, 40, 40)
     assert crop_box(40, 40, np.array([[0.0, square, 0.0, 0.999]]), share=(0.25, 1.0)) == (0, 20, 20, 40)
     assert crop_box(40, 12, np.array([[1.0, square, 0.0, 0.0]]), share=(0.25, 1.0)) == (12, 0, 28, 12)
+    assert crop_box(400, 400, np.array([[0.0, 1.0, 0.0, 0.0]]), share=(0.25, 1.0)) == (0, 0, 231, 173)  # 4 : 3
+
+
+def test_every_other_image_is_flipped(tiny_encoder, tmp_path):
+    """Dark on the left, bright on the right; of 200 draws between 75 and 125 are the other way round."""
+    dark_left = np.repeat(np.linspace(0, 250, 16, dtype=np.uint8)[None, :, None], 16, axis=0).repeat(3, axis=2)
+    Image.fromarray(dark_left).save(tmp_path / "a.png")
+    path = str(tmp_path / "a.png")
+    source = TrainingSet([path], [sha256_file(path)], np.array([0]), ["a"], "a {}.", [""])
+    images = FewShotImages(source, encoder=tiny_encoder, augment=finetune_params().augment, threads=1)
+    drawn = [images.batch(np.array([0]), seed=1, iteration=t)[0][0] for t in range(200)]
+    assert 75 < sum(bool(pixels[..., 0].mean() > pixels[..., -1].mean()) for pixels in drawn) < 125
 
 
 @given(width=st.integers(1, 300), height=st.integers(1, 300))
