@@ -76,16 +76,6 @@ def test_descriptor_soup_by_hand():
     assert [(m.text, m.n_correct) for m in members] == [("left", 3), ("right", 4)]
 
 
-def test_a_longer_soup_starts_with_a_shorter_one():
-    generator = torch.Generator().manual_seed(3)
-    features = normalize(torch.randn(60, 6, 5, generator=generator))
-    images, labels = normalize(torch.randn(90, 5, generator=generator)), torch.arange(90) % 6
-    pool = [str(i) for i in range(60)]
-    encode = blocks_of(features, pool, 16)
-    short, long = (greedy_soup(pool, features=encode, measure=right_on(images, labels), m=m) for m in (2, 4))
-    assert long[:2] == short
-
-
 def test_an_empty_pool_is_an_error():
     with pytest.raises(PoolError, match="the pool is empty"):
         greedy_soup([], features=lambda _: iter(()), measure=right_on(torch.empty(0, 2), torch.empty(0)), m=1)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from wsoup.base.errors import PoolError
 from wsoup.core.scoring import normalize
@@ -156,41 +153,6 @@ def test_joint_growth_equals_the_plain_loop(seed):
         total = total + text_features(member.text)
         nearest = [max(range(4), key=(normalize(total) @ image).tolist().__getitem__) for image in images]
         assert member.n_correct == sum(a == b for a, b in zip(nearest, labels.tolist(), strict=True))
-
-
-@pytest.mark.parametrize(("smallest", "largest"), [(1, 1), (1, 3), (5, 64), (64, 64)])
-def test_joint_growth_does_not_depend_on_batches(smallest, largest):
-    measure = likely_on(*images_of_classes(), scale=8.0)
-    whole = joint_soup(draws_of(2), features=encode, measure=measure, max_words=4)
-    batches = (smallest, largest)
-    assert joint_soup(draws_of(2), features=encode, measure=measure, max_words=4, batches=batches) == whole
-
-
-@settings(deadline=None, max_examples=40)
-@given(values=st.lists(st.integers(0, 12), min_size=1, max_size=60), max_words=st.integers(1, 5))
-def test_ties_are_never_accepted(values, max_words):
-    """A measure with few values, which often ties: it must rise strictly."""
-    table = {f"c{i}": value for i, value in enumerate(values)}
-
-    def features(texts):
-        return torch.tensor([[float(sum(table.get(word, 0) for word in text.split()) % 11)] for text in texts])[
-            ..., None
-        ]
-
-    def measure(sums):
-        values = sums.flatten().tolist()
-        return values, [int(value) for value in values]
-
-    (member,) = joint_soup([["first", *table]], features=features, measure=measure, max_words=max_words)
-    chain, bar = ["first"], 0.0
-    for word in table:
-        if len(chain) == max_words:
-            break
-        value = sum(table.get(w, 0) for w in [*chain, word]) % 11
-        if value > bar:
-            chain, bar = [*chain, word], value
-    assert member.text == " ".join(chain)
-    assert [a.n_correct < b.n_correct for a, b in itertools.pairwise(member.trace)] == [True] * (len(chain) - 1)
 
 
 def test_a_soup_is_measured_the_same_alone_and_in_a_batch():

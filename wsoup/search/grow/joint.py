@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from wsoup.search.grow.kind import BATCHES, Growth, Judgement, Measure, judged_beside, rises
+from wsoup.search.grow.kind import Growth, Judgement, Measure, judged_beside, rises
 from wsoup.soup.member import Member, Step
 
 if TYPE_CHECKING:
@@ -49,7 +49,6 @@ def joint_soup(
     features: Callable[[Sequence[str]], Tensor],
     measure: Measure,
     max_words: int,
-    batches: tuple[int, int] = BATCHES,
 ) -> list[Member]:
     """Chains, each grown to make the soup of all chains so far likelier.
 
@@ -58,7 +57,6 @@ def joint_soup(
         features: texts -> (P, C, D) float32, L2-normalised.
         measure: `likely_on`.
         max_words: maximum length of a chain.
-        batches: first and largest number of words that are tried together; affects speed only.
 
     Returns:
         A member for each draw. Their counts, also in traces, are of the soup up to that point.
@@ -73,7 +71,7 @@ def joint_soup(
 
     for words in draws:
         trace = []
-        for index, judged in islice(rises(words, judge=judge, batches=batches), max_words):
+        for index, judged in islice(rises(words, judge=judge), max_words):
             trace.append(Step(words[index], judged.n_correct))
         assert judged.features is not None
         total = total + judged.features
