@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 from project import ROOT, Project
 
-from wsoup.base.errors import ModelError, ParamsError, WsoupError
+from wsoup.base.errors import MismatchError, ModelError, ParamsError, WsoupError
+from wsoup.disk import code
 from wsoup.disk.shards import Owner, Shard
 from wsoup.runtime.work import finish_shards
 
@@ -256,6 +257,12 @@ def test_an_error_of_the_task_keeps_its_type_and_names_the_node():
 
     with pytest.raises(ParamsError, match=r"^node [\d.]+: k0 is wrong$"):
         finished(refused, n=2, name="refused")
+
+
+def test_a_worker_with_other_packages_is_refused(monkeypatch):
+    monkeypatch.setattr(code, "installed", lambda: {"numpy": "1.0"})  # where the run is started
+    with pytest.raises(MismatchError, match=r"^node [\d.]+: .*numpy [\d.]+ is installed, not 1\.0.*on all nodes$"):
+        finished(square, n=2, name="other")
 
 
 def test_an_unknown_executor(monkeypatch):

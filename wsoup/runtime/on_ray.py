@@ -18,7 +18,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from wsoup.base.errors import WsoupError
+from wsoup.base.errors import MismatchError, WsoupError
+from wsoup.disk import code
 from wsoup.disk.files import reason_of
 from wsoup.runtime.process import keep_memory, number_in
 from wsoup.runtime.progress import showing
@@ -40,9 +41,12 @@ class Worker:
         os.environ.update(variables)
         keep_memory()
 
-    def load(self, tasks: Any) -> str:
-        """Keep the tasks; returns the address of this node."""
+    def load(self, tasks: Any, made_with: Mapping[str, str]) -> str:
+        """Keep the tasks; returns the address of this node. MismatchError if its wsoup or packages are others."""
         import ray
+
+        if differing := code.differing(_made_with(), made_with):
+            raise MismatchError(f"{', '.join(differing)}; install what the run was started with on all nodes")
 
         self.tasks = ray.cloudpickle.loads(tasks)
         return str(ray.util.get_node_ip_address())
@@ -51,6 +55,11 @@ class Worker:
         """The result of one task."""
         with showing(bars=False):  # the driver shows them
             return self.tasks[number]()
+
+
+def _made_with() -> dict[str, str]:
+    """What decides numbers: a digest of this wsoup, and versions of packages."""
+    return {"wsoup": code.digest("wsoup"), **code.installed()}
 
 
 def run(tasks: Sequence[Callable[[], bytes]], *, label: str) -> Iterator[tuple[int, bytes]]:
@@ -145,7 +154,7 @@ class _Pool:
             runtime_env={"env_vars": {"PYTHONPATH": python_path, "OMP_NUM_THREADS": str(self.threads)}},
         )(Worker)
         actor = remote.remote(os.getcwd(), variables)
-        self.starting[actor.load.remote(self.tasks)] = actor
+        self.starting[actor.load.remote(self.tasks, _made_with())] = actor
 
     def _started(self, future: Any) -> None:
         actor = self.starting.pop(future)
