@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from wsoup.base.errors import ModelError, ParamsError, PoolError
 from wsoup.finetune.params import TuneParams
 from wsoup.finetune.student import Student, insert_descriptor
-from wsoup.finetune.tuners import check_templates, make_student
+from wsoup.finetune.tuners import Bottleneck, LowRank, ScaleShift, check_templates, make_student
 
 TEMPLATE = "a photo of a {}."
 KINDS = TypeAdapter(TuneParams)
@@ -225,3 +225,25 @@ def test_trained_parameters_are_on_the_models_device(name):
     with torch.device("meta"):
         net = open_clip.model.CLIP(**TINY_CONFIG)
     assert {parameter.device.type for parameter in made(net, name).parameters()} == {"meta"}
+
+
+def test_added_parts_by_hand():
+    """A bottleneck of identities, a low-rank update of query and value, and a scaled and shifted layer."""
+    x, plain, parameter = torch.tensor([[1.0, -2.0]]), torch.zeros(3, 1), torch.nn.Parameter
+    for options, sign, expected in (
+        ({}, 1, [1.25, -2.0]),
+        ({"blends": True}, 1, [1.0, -1.5]),
+        ({"blends": True}, -1, [0.5, -1.5]),
+        ({"blends": True, "rectifies": True}, -1, [0.75, -1.5]),
+    ):
+        made_of = Bottleneck(2, 1, ratio=0.25, **options)
+        made_of.down.weight, made_of.up.weight = parameter(torch.eye(2)), parameter(sign * torch.eye(2))
+        assert made_of(x).tolist() == [expected]
+    update = LowRank(1, rank=1)
+    assert not update(plain).any(), "it starts at zero"
+    update.down, update.up = parameter(torch.ones(2, 1, 1)), parameter(torch.tensor([[[1.0]], [[2.0]]]))
+    torch.testing.assert_close(update(plain), torch.tensor([[0.2], [0.0], [0.4]]))
+    scaled = ScaleShift(parameter(torch.tensor([2.0, 3.0])), shift=parameter(torch.ones(2)))
+    assert scaled(torch.tensor([1.0, 1.0])).tolist() == [3.0, 4.0]
+    weight = ScaleShift(parameter(torch.tensor([2.0, 3.0])))
+    assert weight(torch.tensor([[1.0, 5.0], [1.0, 5.0]])).tolist() == [[2.0, 10.0], [3.0, 15.0]]
