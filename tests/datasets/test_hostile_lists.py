@@ -87,6 +87,8 @@ CSV = {
     "path,class_name\na/../../1.png,cat\n": "leaves the dataset's root",
     "path,class_name\n1.png,cat\n./1.png,cat\n": "lists '1.png' more than once",
     "path,class_name\n,cat\n": "an image has an empty path",
+    "path,class_name\na/..,cat\n": "an image has an empty path",
+    "path,class_name\n..\\1.png,cat\n": "leaves the dataset's root",
     "path,class_name\n": "lists no images",
     "": "cannot be read as a list of images",
 }
@@ -314,6 +316,7 @@ MEMBERS: dict[str, tuple[list[tuple[tarfile.TarInfo, bytes]], str | None]] = {
     "leaves the folder": ([member("../../a.png", png(1)), member("../../a.cls", b"0")], None),
     "newline": ([member("a\nb.png", png(1)), member("a\nb.cls", b"0")], None),
     "not UTF-8": ([member("a\udcff.png", png(1)), member("a\udcff.cls", b"0")], "is not a UTF-8 name"),
+    "upper case": ([member("A.PNG", png(1)), member("A.cls", b"0")], None),
     "twice": ([member("a.png", png(1)), member("a.png", png(2)), member("a.cls", b"0")], None),
     "link": (
         [member("a.png", type=tarfile.SYMTYPE, linkname="/etc/passwd"), member("a.cls", b"0")],

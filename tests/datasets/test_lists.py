@@ -61,6 +61,14 @@ def test_class_names_alone_get_labels_in_sorted_order(tmp_path: Path) -> None:
     assert listing.splits["test"].labels.tolist() == [1, 0]
 
 
+def test_paths_and_splits_have_one_form(tmp_path: Path) -> None:
+    (tmp_path / "list.csv").write_text(
+        "path,class_name,split\na\\1.png,a,testing\n\\2.png,a,valid\n./b//3.png,a,test\n"
+    )
+    splits = tables.read("list.csv", root=str(tmp_path), wanted=("test", "val")).splits
+    assert (splits["test"].paths, splits["val"].paths) == (["a/1.png", "b/3.png"], ["2.png"])
+
+
 def test_class_names_that_look_like_numbers_stay_text(tmp_path: Path) -> None:
     assert read(tmp_path, "path,class_name\n1.png,007\n2.png,1\n").class_names == ["007", "1"]
 

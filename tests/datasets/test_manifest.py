@@ -54,6 +54,16 @@ def test_a_source_lists_test_images_and_the_few_shot_images_of_all_seeds(root: P
     assert all(row["seeds"] for row in rows if row["split"] == "train")
 
 
+def test_the_order_of_the_listing_and_of_seeds_does_not_matter(root: Path) -> None:
+    section = params(root)
+    listing = manifest.read_listing("mine", params=section, imagenet_names=list)
+    splits = {name: Split(split.paths[::-1], split.labels[::-1]) for name, split in listing.splits.items()}
+    backwards = Listing(listing.root, listing.class_names, splits, origin=listing.origin)
+    built = manifest.build(backwards, name="mine", params=section, shots=4, seeds=[2, 1])
+    assert built.table.equals(build(section, shots=4).table)
+    assert [1, 2] in built.table["seeds"].to_pylist()
+
+
 def test_a_target_lists_only_test_images(root: Path) -> None:
     table = build(params(root, role="dg")).table
     assert set(table["split"].to_pylist()) == {"test"}

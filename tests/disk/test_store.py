@@ -209,6 +209,15 @@ def test_a_damaged_table_is_one_clear_error(tmp_path, spoil):
             read(path)
 
 
+def test_a_table_that_another_program_wrote_is_refused(tmp_path):
+    """As after an edit by hand in pandas: its columns may be of any type."""
+    pq.write_table(pa.table({"text": ["b", "a"]}), tmp_path / "x.parquet")
+    with pytest.raises(
+        MismatchError, match=r"x.parquet cannot be read as Parquet \(another program wrote it\); remove it"
+    ):
+        store.read_table(tmp_path / "x.parquet")
+
+
 def test_a_missing_column_is_one_clear_error(tmp_path):
     store.write_table(tmp_path / "x.parquet", pa.table({"text": ["b", "a"]}))
     with pytest.raises(MismatchError, match=r"cannot be read as Parquet \(.*seed"):

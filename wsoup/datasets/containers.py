@@ -58,7 +58,7 @@ def images_in(tar: Path) -> Iterator[tuple[str, str | None]]:
 
 
 def _tars(folder: Path) -> list[Path]:
-    tars = sorted(folder.glob("*.tar"), key=lambda path: (len(path.name), path.name))
+    tars = sorted(folder.glob("*.tar"))
     count_file = folder / "nshards.txt"
     n_shards = _number(read_text(count_file), origin=str(count_file)) if os.path.lexists(count_file) else len(tars)
     if not tars or len(tars) < n_shards:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -132,10 +133,9 @@ def _no_constant(name: str) -> Any:
 # ------------------------------------------------------------------------------------------------------- Parquet
 
 
-def write_table(path: str | Path, table: pa.Table, *, attributes: Mapping[str, Any] | None = None) -> None:
+def write_table(path: str | Path, table: pa.Table, *, attributes: Mapping[str, Any] = MappingProxyType({})) -> None:
     """Write a Parquet table, with `attributes` (JSON values) in the schema's metadata under ``wsoup``."""
-    if attributes is not None:
-        table = table.replace_schema_metadata({"wsoup": json.dumps(dict(attributes), sort_keys=True)})
+    table = table.replace_schema_metadata({"wsoup": json.dumps(dict(attributes), sort_keys=True)})
     with needing():
         import pyarrow.parquet as pq
     with replacing(path) as temporary:
@@ -147,10 +147,13 @@ def read_table(path: str | Path, *, columns: Sequence[str] | None = None) -> pa.
 
     Raises:
         MissingError: no such file.
-        MismatchError: damaged, or a column is missing.
+        MismatchError: damaged, a column is missing, or another program wrote it.
     """
     with _reading_parquet(path) as pq:
-        return pq.read_table(path, columns=list(columns) if columns else None, partitioning=None)
+        table = pq.read_table(path, columns=list(columns) if columns else None, partitioning=None)
+        if b"wsoup" not in (table.schema.metadata or {}):
+            raise ValueError("another program wrote it")
+        return table
 
 
 def table_attributes(path: str | Path) -> dict[str, Any]:
