@@ -95,7 +95,9 @@ def _recorded_digests(record: Path) -> dict[str, str]:
     content = store.read_json(record)
     files = content.get("files") if isinstance(content, dict) else None
     folder = record.parents[1].resolve()
-    if not isinstance(files, dict) or any(folder not in (folder / name).resolve().parents for name in files):
+    if not isinstance(files, dict) or not all(
+        isinstance(digest, str) and folder in (folder / name).resolve().parents for name, digest in files.items()
+    ):
         raise DataError(
             f"{record} is not what `wsoup init` wrote; restore it from git, or make a new folder and copy params.yaml"
         )
