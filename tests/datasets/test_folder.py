@@ -38,6 +38,13 @@ def test_without_split_folders_everything_is_a_test_image(tmp_path: Path) -> Non
     assert listing.splits["test"].paths == ["cat/1.png", "dog/1.png"]
 
 
+def test_images_are_sorted_by_path(tmp_path: Path) -> None:
+    names = [f"cat/{i:02d}.png" for i in range(30)]
+    for name in names[::2] + names[1::2]:
+        draw(tmp_path / name)
+    assert folder.read(str(tmp_path)).splits["test"].paths == names
+
+
 def test_a_class_may_be_called_train(tmp_path: Path) -> None:
     for name in ("bus/1.png", "train/1.png"):
         draw(tmp_path / name)

@@ -214,7 +214,7 @@ def _labels_by_name(imagenet: Listing) -> dict[str, int]:
     labels |= {str(label): label for label in range(len(imagenet.class_names))}
     test = imagenet.split("test")
     folders = [PurePosixPath(path).parent.name for path in test.paths]
-    return labels | {name: int(label) for name, label in zip(folders, test.labels, strict=True) if name != "val"}
+    return labels | {name: int(label) for name, label in zip(folders, test.labels, strict=True)}
 
 
 def _class_label(name: str, *, labels: Mapping[str, int]) -> int | None:
