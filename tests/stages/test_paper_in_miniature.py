@@ -59,7 +59,7 @@ def write_descriptors(folder: Path) -> None:
             key: [f"a {word} thing", f"{word} parts"] for key, word in zip(names, ("red", "old", "wet"), strict=True)
         }
         (folder / f"descriptors_{name}.json").write_text(json.dumps(texts))
-    words = [f"{first}{second}" for first in ("sun", "rain", "wood") for second in ("day", "light", "house", "land")]
+    words = ["time", "people", "way", "day", "man", "thing", "woman", "life", "child", "world", "school", "house"]
     (folder / "google-10000-english-no-swears.txt").write_text("\n".join(words))
     (folder / "waffle_descriptors.txt").write_text(
         "\n".join(f", which is {word} {i}" for i in range(9) for word in words)
@@ -155,7 +155,7 @@ def test_every_row_of_the_paper_is_filled_and_marked(world):
 def test_rows_with_laion_as_the_source_and_with_another_model(world):
     """One run for both: the table of LAION's images, and rows of model scaling under the model's name."""
     for wnid in WNIDS:
-        for i in range(2):
+        for i in range(16):  # the paper's shots
             draw(world.root / "laion" / wnid / f"{i}.jpg")
     raw = yaml.safe_load(world.profile("--methods", "all", "--source", f"laion:{world.root}/laion"))
     methods = ("coop", "coop_diverse", "soft_random")
