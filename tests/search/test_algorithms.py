@@ -180,3 +180,10 @@ def test_members_differ_by_seed_and_do_not_depend_on_m():
 
     assert [build(i, 1, 4) for i in range(4)] == [build(i, 1, 8) for i in range(4)]
     assert len({tuple(build(i, seed, 4)) for i in range(4) for seed in (1, 2)}) == 8
+
+
+def test_a_chain_begins_with_the_word_drawn_by_its_own_number_and_seed():
+    for part, seed in ((part, seed) for part in range(4) for seed in (1, 2, 5)):
+        meter = SimpleNamespace(seed=seed, count=lambda texts: np.zeros(len(texts), dtype=int))
+        (member,) = GROWTH.members(SimpleNamespace(texts=WORDS), meter, part=part)
+        assert member.text == GROWTH.draw(WORDS, member=part, seed=seed)[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import torch
 from wsoup.base.errors import PoolError
 from wsoup.core.scoring import normalize
 from wsoup.search.grow.joint import JointSoup, fitted_scale, joint_soup, likely_on
-from wsoup.search.grow.sample import drawn
+from wsoup.search.grow.sample import SampleSoup, drawn
 from wsoup.search.grow.top import TopSoup
 from wsoup.search.rank.ranking import Ranked
 from wsoup.soup.member import NOTHING
@@ -77,6 +78,14 @@ def test_a_sample_has_distinct_texts_and_a_longer_one_starts_with_it():
     assert short != drawn(40, m=8, seed=2)
     many = [i for seed in range(400) for i in drawn(4, m=2, seed=seed)]
     assert all(150 < many.count(i) < 250 for i in range(4)), "each as likely as any other"
+
+
+def test_a_sample_is_that_of_its_seed_and_may_be_the_whole_pool():
+    definition = SampleSoup(kind="sample", pool="words", m=3, k1=40)
+    for seed in (0, 1, 2):
+        members = definition.members(ranked(WORDS, np.arange(40), np.zeros(40)), SimpleNamespace(seed=seed), part=0)
+        assert [member.text for member in members] == [WORDS[i] for i in drawn(40, m=3, seed=seed)]
+    assert sorted(drawn(3, m=3, seed=1)) == [0, 1, 2]
 
 
 def test_a_sample_larger_than_the_pool():

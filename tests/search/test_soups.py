@@ -72,6 +72,15 @@ def test_members_come_from_the_candidates_and_have_counts(kind, source, ranked):
     assert (members, _) == build(definition, source=source, ranked=ranked), "the same every time"
 
 
+@pytest.mark.parametrize("kind", ["chains", "joint"])
+def test_every_chain_has_its_own_draw(kind, source, ranked):
+    definition = define(kind)
+    members, _ = build(definition, source=source, ranked=ranked)
+    drawn = [definition.draw(ranked.texts, member=i, seed=1)[0] for i in range(3)]
+    assert [member.trace[0].added for member in members] == drawn
+    assert len(set(drawn)) > 1
+
+
 @pytest.mark.parametrize("kind", ["chains", "top", "sample"])
 def test_independent_members_are_counted_alone_with_the_final_period(kind, source, ranked):
     members, _ = build(define(kind), source=source, ranked=ranked)
