@@ -72,6 +72,12 @@ def test_members_come_from_the_candidates_and_have_counts(kind, source, ranked):
     assert (members, _) == build(definition, source=source, ranked=ranked), "the same every time"
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_resume_keys_hold_m_except_that_chains_do_not_depend_on_it(kind, source, ranked):
+    few, many = (Search(define(kind, m=m), ranked, source, 1).inputs for m in (2, 3))
+    assert (few == many) is (kind == "chains")
+
+
 @pytest.mark.parametrize("kind", ["chains", "joint"])
 def test_every_chain_has_its_own_draw(kind, source, ranked):
     definition = define(kind)
