@@ -12,7 +12,7 @@ from miniature import build_coop, draw
 from wsoup.base.errors import DataError, MissingError, ParamsError
 from wsoup.datasets import coop
 from wsoup.datasets.listing import Listing, validated
-from wsoup.datasets.paper import PAPER
+from wsoup.datasets.paper import PAPER, comparable
 
 BOTH = ("train", "test")
 
@@ -183,3 +183,20 @@ def test_a_fault_is_named(root: Path, fault: str) -> None:
     spoil(root)
     with pytest.raises(kind, match=message):
         read(name, root, names=list)
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({}, "CoOp's split, 1,692 test images, the authors' template"),
+        ({"template": "a photo of a {c} texture."}, "CoOp's split, 1,692 test images, the authors' template"),
+        ({"test_split": "val"}, "test_split: val, the paper's is test"),
+        ({"n_test": 9}, "9 test images, the paper has 1,692"),
+        ({"n_classes": 9}, "9 classes, the paper has 47"),
+        ({"template": "a {}."}, "template 'a {}.', the authors' is 'a photo of a {} texture.'"),
+    ],
+)
+def test_what_is_comparable_with_the_paper(values: dict, reason: str) -> None:
+    usual = {"template": "a photo of a {} texture.", "test_split": "test", "n_test": 1692, "n_classes": 47}
+    verdict = comparable("coop:dtd", dataset="mine", **(usual | values))
+    assert verdict == (reason.startswith("CoOp's split"), reason)
