@@ -124,6 +124,20 @@ def test_gpt_and_ensemble_rows_equal_their_plain_means(tiny_encoder, texts, test
     assert line(counted, method="ensemble", mode="centroid")["m"] == 2
 
 
+def test_prompts_by_class_need_no_memory_for_classes_times_prompts(texts, monkeypatch):
+    """10,000 classes with 80 templates each would be 32 GB of weights."""
+    row = Row("templates", (1,), (), prompts=tuple((f"a {name}.", f"an old {name}.", "a.") for name in NAMES))
+    whole = counts.mean_prompts(row, encoder=texts)
+    monkeypatch.setattr(counts, "CLASS_PROMPTS", 1)
+    sizes = []
+    plain = counts.mean_weights
+    monkeypatch.setattr(
+        counts, "mean_weights", lambda groups, texts: sizes.append(len(texts)) or plain(groups, texts=texts)
+    )
+    assert torch.allclose(counts.mean_prompts(row, encoder=texts), whole, atol=1e-6)
+    assert sizes == [3] * len(NAMES)
+
+
 def test_each_prompt_is_encoded_once(tiny_encoder, tests):
     once, shared = (
         PromptEncoder(tiny_encoder.model, tiny_encoder.tokenizer, device=torch.device("cpu")) for _ in range(2)

@@ -31,7 +31,7 @@ from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.tokens import Tokenizer, token_lengths
 
 CLASS_PROMPTS = 1024
-"""Class prompts in one shard; each is encoded with every text of every row."""
+"""Class prompts in one shard, each encoded with every text of every row; classes at once, where each has its own prompts."""
 SCHEMA = pa.schema(
     [
         ("method", pa.string()),
@@ -145,9 +145,13 @@ def mean_weights(groups: Sequence[Sequence[str]], *, texts: Sequence[str]) -> Te
 
 def mean_prompts(row: Row, *, encoder: PromptEncoder) -> Tensor:
     """Mean text feature of each class, for a row with prompts by class: (C, D)."""
-    unique = sorted({prompt for class_prompts in row.prompts for prompt in class_prompts})
-    features = encoder.encode(unique)  # (P, D)
-    return mean_weights(row.prompts, texts=unique).to(features.device) @ features
+    means = []
+    for start in range(0, len(row.prompts), CLASS_PROMPTS):
+        groups = row.prompts[start : start + CLASS_PROMPTS]
+        unique = sorted({prompt for class_prompts in groups for prompt in class_prompts})
+        features = encoder.encode(unique)  # (P, D)
+        means.append(mean_weights(groups, texts=unique).to(features.device) @ features)
+    return torch.cat(means)
 
 
 def evaluate(classifiers: Classifiers, *, tests: Sequence[TestSet], tokenizer: Tokenizer, variant: str) -> pa.Table:
