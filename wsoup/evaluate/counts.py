@@ -31,7 +31,7 @@ from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.tokens import Tokenizer, token_lengths
 
 CLASS_PROMPTS = 1024
-"""Class prompts in one shard, each encoded with every text of every row; classes at once, where each has its own prompts."""
+"""Class prompts in one shard, each encoded with every text of every row; classes at a time, if each has own prompts."""
 SCHEMA = pa.schema(
     [
         ("method", pa.string()),
