@@ -25,6 +25,9 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 NEAR_TIE = 1e-6
 """Two cosines closer than this may swap by rounding (float32: about 1e-7 over 512 products)."""
 
+IMAGES = 1 << 16
+"""Images whose features are copied to float64 at a time."""
+
 
 @dataclass(frozen=True)
 class AtOnce:
@@ -121,7 +124,9 @@ def own_against_others(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, 
 def class_sums(image_features: Tensor, labels: Tensor, *, n_classes: int) -> Tensor:
     """Sum of the images of each class, float64, for `mean_cosines`: (N, D), (N,) -> (C, D)."""
     sums = torch.zeros(n_classes, image_features.shape[1], dtype=torch.float64, device=labels.device)
-    return sums.index_add_(0, labels, image_features.double())
+    for x, y in zip(image_features.split(IMAGES), labels.split(IMAGES), strict=True):
+        sums.index_add_(0, y, x.double())
+    return sums
 
 
 def mean_cosines(class_features: Tensor, *, sums: Tensor, n_images: int) -> tuple[Tensor, Tensor]:
