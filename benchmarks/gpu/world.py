@@ -98,7 +98,6 @@ def toy_params(params: dict[str, Any]) -> dict[str, Any]:
     params["finetune"]["methods"]["coop"] |= {"snapshots": {"every": 2, "images": 4}}
     params["evaluate"] |= {"m": [1, 2], "baseline_m": 2, "tuned_baseline_m": 2, "ensemble": False}
     params["evaluate"]["survey"] = {"descriptors": 2, "chains": 2, "chain_length": 2, "m": 2}
-    params["landscape"]["methods"] = []
     return params
 
 

@@ -10,7 +10,7 @@ import pytest
 import safetensors.numpy
 import yaml
 from on_cuda import ON_CUDA
-from project import METHODS, PLANE, SOFT, call_stage, write_miniature, write_params
+from project import METHODS, call_stage, write_miniature, write_params
 
 from wsoup.disk import store
 from wsoup.soup.soup import Soup
@@ -32,8 +32,6 @@ def run_miniature(folder: Path, *, encoder: dict[str, str], device: str) -> None
     write_miniature(folder, encoder=encoder)
     params = yaml.safe_load((folder / "params.yaml").read_text())
     params["soups"] |= SOUPS
-    params["landscape"] = {**PLANE, "steps": 1}
-    params["finetune"]["methods"]["soft"] = SOFT
     write_params(folder, params)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -53,8 +51,6 @@ def run_miniature(folder: Path, *, encoder: dict[str, str], device: str) -> None
             "evaluate",
             "survey",
             *(f"evaluate_tuned {name}" for name in METHODS),
-            "finetune soft",
-            "landscape soft",
         ):
             call_stage(*stage.split())
 

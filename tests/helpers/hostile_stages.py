@@ -7,9 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import yaml
-from project import PLANE, SOFT, write_params
-
 from wsoup.base.errors import LONGEST
 
 Stage = tuple[str, ...]
@@ -17,8 +14,6 @@ FIRST: list[Stage] = [("prepare", "photo"), ("prepare", "other"), ("candidates",
 """Stages that need no model."""
 LONG: list[Stage] = [("embed_train",), ("embed", "photo"), ("score", "words"), ("soup", "word"), ("finetune", "ce")]
 """Stages with resume state."""
-LANDSCAPE: Stage = ("landscape", "soft")
-"""One more, after `with_landscape`."""
 REST: list[Stage] = [
     *(
         ("embed", "other"),
@@ -29,14 +24,6 @@ REST: list[Stage] = [
     *(("soup", "descriptor"), ("head", "both"), ("evaluate",), ("survey",), ("evaluate_tuned", "ce")),
     ("report",),
 ]
-
-
-def with_landscape(folder: Path) -> None:
-    """Add a landscape to params.yaml, and train its method."""
-    params = yaml.safe_load((folder / "params.yaml").read_text())
-    params["landscape"], params["finetune"]["methods"]["soft"] = PLANE, SOFT
-    write_params(folder, params)
-    assert run(folder, ("finetune", "soft"))[0] == 0
 
 
 def start(folder: Path, stage: Stage) -> subprocess.Popen[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 from processes import Running, run_stage
-from project import PLANE, SOFT, Project
+from project import Project
 
 LONG = {
     "embed@photo": "embeddings/pretrained/photo-test.zarr",
@@ -20,8 +20,6 @@ LONG = {
     "finetune@ce": "finetuned/ce",
     "evaluate": "results/pretrained",
     "evaluate_tuned@ce": "results/ce.parquet",
-    "finetune@soft": "finetuned/soft",
-    "landscape@soft": "results/landscape/soft.parquet",
 }
 """One of each stage with resume state, and its out in artifacts/."""
 FEATURES = "wsoup/images/features.py"
@@ -46,7 +44,6 @@ class Miniature:
         assert "IMAGES_PER_SHARD = 2048" in code
         (folder / FEATURES).write_text(code.replace("IMAGES_PER_SHARD = 2048", "IMAGES_PER_SHARD = 4"))
         params = yaml.safe_load((folder / "params.yaml").read_text())
-        params["landscape"], params["finetune"]["methods"]["soft"] = PLANE, SOFT
         params["finetune"]["iterations"] = 30
         params["embed"]["batch_size"] = 4
         (folder / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False))

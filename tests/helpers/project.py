@@ -42,17 +42,6 @@ WORDS = ["time", "people", "way", "day", "man", "thing", "woman", "life", "child
 DESCRIPTORS = ["which is bright", "which has corners", "which is flat", "which is seen at night", "which is plain"]
 
 
-SOFT = {
-    "tune": {"kind": "soft_descriptors", "members": 1, "tokens": 3, "prompt_tokens": 0},
-    "loss": {"kind": "cross_entropy"},
-    "soup": "class_name",
-    "learning_rate": 1e-4,
-    "prompt_factor": 10,
-}
-"""The method of the landscape, which the miniature's params leave out."""
-PLANE = {"steps": 2, "margin": 0, "soup": "word", "methods": ["soft"]}
-
-
 def miniature_params(encoder: dict[str, str]) -> dict:
     """The project's own params in small: one source, one cross-dataset target, one shift, two methods."""
     params = yaml.safe_load((ROOT / "params.yaml").read_text())

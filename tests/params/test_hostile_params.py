@@ -85,9 +85,6 @@ def write(folder: Path, text: str | bytes) -> Path:
 # ----------------------------------------------------------------------------------------------------- by hand
 
 
-PLANE = {"steps": 2, "margin": 0, "soup": "word"}
-
-
 @pytest.mark.parametrize(
     ("place", "value", "message"),
     [
@@ -118,9 +115,6 @@ PLANE = {"steps": 2, "margin": 0, "soup": "word"}
         ("datasets.counts.root", "", "should have at least 1 character"),
         ("datasets.counts.template", "a {}\nb", "holds a control character"),
         ("datasets.counts.template", "{}" * 2_000, "must hold exactly one placeholder"),
-        ("landscape", {**PLANE, "methods": ["cop"]}, "landscape.methods: 'cop' is not among finetune.methods: coop"),
-        ("landscape.methods", ["coop"], "landscape: methods needs steps, margin, soup beside it"),
-        ("landscape.steps", 10**9, "less than or equal to 200"),
         ("finetune.ema", ..., "finetune: methods needs ema beside it (docs/params.md has usual values)"),
         ("finetune.methods.coop.learning_rate", math.inf, "input should be a finite number"),
         ("finetune.methods.coop.learning_rate", "nan", "learning_rate: 'nan' is not valid"),

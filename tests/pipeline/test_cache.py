@@ -101,7 +101,6 @@ def command(*arguments: str) -> str:
 def test_stages_are_those_of_dvc_yaml_with_names_from_params(run: Path) -> None:
     stages = stage_names()
     assert {"prepare@shapes", "embed_train", "score@words", "soup@word", "finetune@coop", "slow"} <= set(stages)
-    assert not any(name.startswith("landscape") for name in stages)
 
 
 def test_in_another_folder_it_says_where_to_run(in_tmp: Path) -> None:

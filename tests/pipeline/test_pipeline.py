@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import json
 
-import torch
 import yaml
-from project import PLANE, SOFT, Project
+from project import Project
 
-from wsoup.core.prompts import prompt
-from wsoup.core.scoring import count_correct
 from wsoup.disk import store
-from wsoup.finetune.tuned import load_tuned
 
 
 def test_nothing_runs_again_when_nothing_changed(project):
@@ -64,45 +60,6 @@ def test_a_source_without_targets_gets_its_answer(project, tmp_path):
     }
     assert "word_soup" in methods
     assert "upper_bound" not in methods
-
-
-def test_a_landscape_is_one_more_stage_and_one_more_figure(project, tiny_encoder):
-    """Three by three points, corners included; without `landscape.methods` there is no such stage."""
-    before = project.outs()
-    project.edit("finetune.methods", soft=SOFT)
-    project.edit("landscape", **PLANE)
-    assert project.repro() == {"finetune@soft", "evaluate_tuned@soft", "landscape@soft", "report"}
-    rows = json.loads((project.folder / "reports/plots/landscape.json").read_text())
-    assert {(row["x"], row["y"]) for row in rows} == {(x / 2, y / 2) for x in range(3) for y in range(3)}
-    assert {row["mean"] for row in rows} == {"source", "mean of the targets"}
-    changed = {path for path, md5 in project.outs().items() if before.get(path) != md5}
-    assert "artifacts/results/landscape/soft.parquet" in changed
-    assert not changed & {"artifacts/finetuned/coop_diverse", "artifacts/results/coop_diverse.parquet"}
-    the_first_corner_is_the_tuned_model(project, tiny_encoder)
-    assert "reports/plots/landscape.json" in project.run("dvc", "plots", "diff", "--json")
-    assert "DVC failed" not in project.run("dvc", "plots", "show", "-o", "shown")
-    project.git("checkout", "-q", "--", ".")
-    made = ("artifacts/finetuned/soft", "artifacts/results/soft.parquet", "artifacts/results/landscape")
-    project.git("clean", "-fdqx", *made, "reports", "shown")  # dvc.lock as committed does not name them
-    project.repro()
-    assert project.outs() == before
-    assert (project.folder / "reports/plots/landscape.json").read_text() == "[]\n"
-    assert "DVC failed" not in project.run("dvc", "plots", "show", "-o", "shown")
-
-
-def the_first_corner_is_the_tuned_model(project, encoder):
-    """Counted here from the files, on the cross-dataset target: the first seed's model with its own descriptor."""
-    artifacts = project.folder / "artifacts"
-    (row,) = [
-        row
-        for row in store.read_table(artifacts / "results/landscape/soft.parquet").to_pylist()
-        if (row["dataset"], row["x"], row["y"]) == ("other", 0, 0)
-    ]
-    images = store.read_features(artifacts / "embeddings/pretrained/other-test.zarr")
-    tuned = load_tuned(artifacts / "finetuned/soft/seed1", encoder=encoder)
-    classes = tuned.encode_texts([prompt(images.attributes["template"], name, "") for name in images.class_names])
-    wanted = count_correct(torch.from_numpy(images.features), torch.from_numpy(images.labels), classes)
-    assert (row["n_correct"], row["n_images"], row["seed"]) == (wanted, len(images.labels), 1)
 
 
 def test_bad_params_stop_with_one_line_and_lose_nothing(project):

@@ -76,7 +76,6 @@ def test_keys_that_dvc_tracks_one_by_one_must_be_there() -> None:
         for key in (key for key in stage.get("do", stage)["params"] if isinstance(key, str) and "${" not in key):
             *sections, last = key.split(".")
             section = shortened = copy.deepcopy(raw)
-            shortened["landscape"] = {"methods": ["soft"], "steps": 1, "margin": 0, "soup": "word"}
             for name in sections:
                 section = section[name]
             del section[last]
@@ -234,9 +233,7 @@ def test_the_number_in_a_methods_name_is_its_size() -> None:
     assert {theirs[name].tune.depth for name in theirs if name.startswith("vpt_shallow")} == {1}
 
 
-@pytest.mark.parametrize(
-    ("group", "count"), [("core", 4), ("few-shot", 11), ("diversity", 8), ("landscape", 2), ("all", 64)]
-)
+@pytest.mark.parametrize(("group", "count"), [("core", 4), ("few-shot", 11), ("diversity", 8), ("all", 62)])
 def test_groups_of_methods(group: str, count: int) -> None:
     assert len(files.of_paper(group)) == count
 

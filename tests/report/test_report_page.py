@@ -15,8 +15,6 @@ from run_cli import run
 from wsoup.base.errors import MissingError
 from wsoup.report.page import FIGURES, script_json, write_page
 
-WITHOUT_DATA = {"landscape"}
-"""Figures that the miniature has no data for."""
 BROWSER = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
 )
@@ -97,7 +95,7 @@ def test_the_page_opens_sorts_draws_and_fits_the_window(page, width, dark, tmp_p
     seen, console = look(page, width=width, dark=dark, folder=tmp_path)
     assert console == []
     assert seen["errors"] == []
-    assert set(seen["figures"]) == {f"figure-{name}" for name in FIGURES if name not in WITHOUT_DATA}
+    assert set(seen["figures"]) == {f"figure-{name}" for name in FIGURES}
     assert all(marks > 0 for marks in seen["figures"].values())
     assert seen["falling"] == sorted(seen["falling"], reverse=True)
     assert seen["rising"] == sorted(seen["rising"])

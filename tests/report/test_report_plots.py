@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 
 import pyarrow as pa
 import pytest
@@ -113,59 +112,6 @@ def test_correlation_of_source_and_targets(surveyed):
     assert rows[0]["correlation"] == 1.0
 
 
-@pytest.fixture
-def plane(tmp_path):
-    """Four corners, one source and two targets of 10 images; the corners' counts by hand."""
-    counts = {(0.0, 0.0): (5, 2, 4), (1.0, 0.0): (6, 2, 2), (0.0, 1.0): (9, 4, 5), (1.0, 1.0): (8, 5, 5)}
-    lines = [
-        {"x": x, "y": y, "dataset": name, "role": role, "seed": 1, "n_correct": n, "n_images": 10}
-        for (x, y), n_correct in counts.items()
-        for name, role, n in zip(("a", "b", "c"), ("source", "xd", "dg"), n_correct, strict=True)
-    ]
-    store.write_table(tmp_path / "coop.parquet", pa.Table.from_pylist(lines), attributes={})
-    return {"coop": tmp_path / "coop.parquet"}
-
-
-def test_a_landscape_has_errors_averaged_over_targets(plane):
-    errors = {(row["mean"], row["x"], row["y"]): row["error"] for row in plots.landscape(plane)}
-    assert errors == {
-        ("source", 0, 0): 50, ("source", 1, 0): 40, ("source", 0, 1): 10, ("source", 1, 1): 20,
-        ("mean of the targets", 0, 0): 70, ("mean of the targets", 1, 0): 80,
-        ("mean of the targets", 0, 1): 55, ("mean of the targets", 1, 1): 50,
-    }  # fmt: skip
-    assert {row["method"] for row in plots.landscape(plane)} == {"coop"}
-    assert plots.landscape({}) == []
-
-
-def test_a_landscape_is_linear_between_measured_points(plane):
-    rows = plots.interpolated(plots.landscape(plane))
-    assert len(rows) == 2 * (plots.FINER + 1) ** 2
-    errors = {(row["x"], row["y"]): row["error"] for row in rows if row["mean"] == "source"}
-    for row in plots.landscape(plane):
-        assert row in rows
-    assert errors[0.25, 0] == 47.5
-    assert errors[0, 0.75] == 20
-    assert errors[0.25, 0.75] == 21.25  # a quarter of 47.5 and three of 12.5
-
-
-def test_a_landscape_without_targets_has_no_empty_panel(plane):
-    rows = [row for row in plots.landscape(plane) if row["mean"] == "source"]
-    svg = vl_convert.vegalite_to_svg(plots.figure("landscape", rows))
-    assert ">source<" in svg
-    assert "mean of the targets" not in svg
-
-
-def test_corners_of_a_landscape_are_named(plane):
-    svg = vl_convert.vegalite_to_svg(plots.figure("landscape", plots.landscape(plane)))
-    at = {
-        name: re.findall(rf"translate\(([-\d.]+),([-\d.]+)\)[^>]*>{name}</text>", svg)[0]
-        for name in ("A", "B", "tuned")
-    }
-    x, y = ({name: float(place[i]) for name, place in at.items()} for i in (0, 1))
-    assert x["tuned"] == x["A"] < x["B"]
-    assert y["tuned"] == y["B"] > y["A"]
-
-
 def test_gpt_centroids_are_a_point_of_the_curve_over_m():
     """At the mean number of descriptors of a class."""
     counts = {"imagenet": (1, 1), "dtd": (2, 3), "eurosat": (4, 4), "imagenet_a": (5, 5)}
@@ -187,7 +133,7 @@ def test_scores_of_unused_pools_may_be_missing(in_tmp):
     assert list(scored({"it": soups["descriptors"]}, artifacts=artifacts)) == ["words", "descriptors"]
 
 
-def test_every_figure_draws_its_data(scores, surveyed, plane):
+def test_every_figure_draws_its_data(scores, surveyed):
     run = results(
         both_seeds("word_soup", {"imagenet": (1, 1), "dtd": (2, 3), "eurosat": (4, 4), "imagenet_a": (5, 5)}),
         soups=("word",),
@@ -204,7 +150,6 @@ def test_every_figure_draws_its_data(scores, surveyed, plane):
             for mean in ("XD mean", "DG mean")
             for i in range(3)
         ],
-        "landscape": plots.landscape(plane),
     }
     assert set(data) == {path.stem for path in plots.TEMPLATES.glob("*.json")}
     for name, rows in data.items():

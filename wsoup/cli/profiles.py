@@ -22,9 +22,7 @@ WithoutDescriptors = Annotated[
 Out = Annotated[Path | None, typer.Option(help="The file to write (default: stdout).")]
 MethodsGroup = Annotated[
     str,
-    typer.Option(
-        "--methods", help="What to finetune: core, few-shot, diversity, parameter-efficiency, landscape or all."
-    ),
+    typer.Option("--methods", help="What to finetune: core, few-shot, diversity, parameter-efficiency or all."),
 ]
 
 
@@ -32,7 +30,7 @@ MethodsGroup = Annotated[
 def profile_demo(
     methods: Annotated[
         str | None,
-        typer.Option(help="Finetune more: core, few-shot, diversity, parameter-efficiency, landscape or all."),
+        typer.Option(help="Finetune more: core, few-shot, diversity, parameter-efficiency or all."),
     ] = None,
     out: Out = None,
     force: Force = False,

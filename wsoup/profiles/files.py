@@ -30,14 +30,12 @@ NOTHING_TO_WATCH = "data/nothing_to_watch.txt"
 SCHEMA = "# yaml-language-server: $schema={}params.schema.json\n"
 """The first line of every params.yaml, for editors, which look beside the file."""
 HEAD = """\
-# The toy world with more finetuned methods and loss landscapes (`wsoup profile demo --methods {group}`): those of
+# The toy world with more finetuned methods (`wsoup profile demo --methods {group}`): those of
 # data/paper/methods.yaml at the scales of data/toy/scales.yaml. All of them take about an hour on two cores.
 """
 ITERATIONS = 150
 PAPER_ITERATIONS = 750
-LANDSCAPES = ("soft_random", "soft_word_diverse")
-"""Methods of the paper's figure of the loss landscape."""
-GROUPS = ("core", "few-shot", "diversity", "parameter-efficiency", "landscape", "all")
+GROUPS = ("core", "few-shot", "diversity", "parameter-efficiency", "all")
 """Values of `--methods`: the four methods that most people want, a table of the paper, or everything."""
 
 
@@ -124,9 +122,7 @@ def demo(group: str | None = None) -> str:
     """The toy world's params.yaml; with one of `GROUPS`, those finetuned methods, trained for longer."""
     if group is None:
         return template("demo")
-    chosen = of_toy(group)
-    plane = {"methods": [name for name in LANDSCAPES if name in chosen], "steps": 6, "margin": 3, "soup": "word"}
-    values = {"finetune.iterations": ITERATIONS, "finetune.methods": chosen, "landscape": plane}
+    values = {"finetune.iterations": ITERATIONS, "finetune.methods": of_toy(group)}
     return filled(template("demo"), values, head=HEAD.format(group=group))
 
 

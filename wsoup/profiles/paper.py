@@ -10,7 +10,7 @@ from wsoup.datasets.paper import PAPER
 from wsoup.paper import coverage
 from wsoup.paper.tables import ENCODERS as PAPER_ENCODERS
 from wsoup.paper.tables import single_texts
-from wsoup.profiles.files import LANDSCAPES, descriptor_pool, filled, of_paper, template
+from wsoup.profiles.files import descriptor_pool, filled, of_paper, template
 from wsoup.search.rank.pools import texts_of
 
 ENCODERS = dict(PAPER_ENCODERS)
@@ -76,7 +76,6 @@ class Paper:
             "datasets": datasets,
             "finetune.methods": chosen,
             "evaluate.texts": [text for text in single_texts(source) if text],
-            "landscape.methods": [name for name in LANDSCAPES if name in chosen],
         }
         if self.words is not None:
             values |= self._words(self.words)

@@ -43,8 +43,6 @@ FIGURES = {
     "members_kl": "How far a soup's members stay apart in training: KL divergence between their predictions, in nats.",
     "training": "The averaged weights on the same few test images of every dataset; bars are ± one standard deviation "
     "over seeds.",
-    "landscape": "First seed. Tuned tokens change to the right to the soup's first member (B), upwards to random words "
-    "(A). Values between points are interpolated linearly.",
 }
 """Captions, the first screen's figure first."""
 THUMBNAIL = 72

@@ -5,7 +5,7 @@ every row when it compares.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,6 @@ SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 """Of the library inside the page; the templates name the older one that ``dvc plots`` loads."""
 POINTS = 200
 """Points of a sorted curve: more could not be told apart, and the file is kept in git."""
-FINER = 4
-"""Steps drawn for each measured step of a landscape, in both directions."""
 
 
 def candidates(scores: Mapping[str, Path], *, seed: int) -> Sequence[Row]:
@@ -162,58 +160,6 @@ def evenly(n: int, *, at_most: int) -> list[int]:
     return np.unique(np.linspace(0, n - 1, min(at_most, n)).round().astype(int)).tolist()
 
 
-# -------------------------------------------------------------------------------------------------- landscapes
-
-
-def landscape(tables: Mapping[str, Path]) -> Sequence[Row]:
-    """0-1 error in the plane of two initialisations and the tuned weights: {method, mean, x, y, error}.
-
-    Args:
-        tables: method -> its Parquet of counts, see `wsoup.evaluate.landscape`.
-    """
-    rows = []
-    for method, path in tables.items():
-        errors: dict[tuple[str, float, float], list[float]] = {}
-        for line in store.read_table(path).to_pylist():
-            mean = "source" if line["role"] == "source" else "mean of the targets"
-            error = 100.0 - 100.0 * line["n_correct"] / line["n_images"]
-            errors.setdefault((mean, line["x"], line["y"]), []).append(error)
-        rows += [
-            _point(method, mean, x=x, y=y, error=float(np.mean(by_dataset)))
-            for (mean, x, y), by_dataset in errors.items()
-        ]
-    return rows
-
-
-def interpolated(rows: Iterable[Mapping[str, Any]]) -> Sequence[Row]:
-    """A landscape's rows and values between them, linearly interpolated, so that stepped colours look like contours."""
-    planes: dict[tuple[str, str], dict[tuple[float, float], float]] = {}
-    for row in rows:
-        planes.setdefault((row["method"], row["mean"]), {})[row["x"], row["y"]] = row["error"]
-    finer = []
-    for key, plane in planes.items():
-        xs, ys = (sorted({place[i] for place in plane}) for i in (0, 1))
-        new_x, new_y = _finer(xs), _finer(ys)
-        wide = np.array([np.interp(new_x, xs, [plane[x, y] for x in xs]) for y in ys])  # (ys, new xs)
-        errors = np.array([np.interp(new_y, ys, column) for column in wide.T])  # (new xs, new ys)
-        finer += [
-            _point(*key, x=float(new_x[i]), y=float(new_y[j]), error=float(error))
-            for (i, j), error in np.ndenumerate(errors)
-        ]
-    return finer
-
-
-def _point(method: str, mean: str, *, x: float, y: float, error: float) -> dict[str, object]:
-    place = {"method": method, "mean": mean, "x": round(x, 4), "y": round(y, 4)}
-    return {**place, "error": round(error, 3)}
-
-
-def _finer(values: Sequence[float]) -> np.ndarray:
-    """`FINER` equal steps from each value to the next: (n,) -> (FINER * (n - 1) + 1,)."""
-    places = np.arange(FINER * (len(values) - 1) + 1) / FINER
-    return np.interp(places, np.arange(len(values)), values)
-
-
 # --------------------------------------------------------------------------------------------------- templates
 
 
@@ -225,10 +171,6 @@ def figure(name: str, rows: Sequence[Mapping[str, object]]) -> dict[str, Any]:
     # Labels that touch read as one number; symbols are black by default, which cannot be seen in dark mode.
     specification["config"] = {"axis": {"labelSeparation": 8}, "legend": {"symbolBaseFillColor": "#888"}}
     specification["data"] = {"values": list(rows)}
-    if name == "landscape":
-        means = {row["mean"] for row in rows}  # a run without targets has only the source's panels
-        specification["vconcat"] = [part for part in specification["vconcat"] if part["title"]["text"] in means]
-        specification["data"] = {"values": interpolated(rows)}
     return specification
 
 

@@ -68,14 +68,9 @@ def load_record(root: Path) -> Record:
     return Record.parse(path.read_text(encoding="utf-8", errors="replace"), origin=str(path))
 
 
-def depended_on(params: dict[str, JsonValue]) -> dict[str, object]:
-    """Dotted keys that stage `report` depends on: all of its sections, but of `landscape` only the methods."""
-    return {key: value for key, value in flat(params).items() if not key.startswith("landscape.") or "methods" in key}
-
-
 def differences(before: dict[str, JsonValue], after: dict[str, JsonValue]) -> list[str]:
     """``soups.word.k0 250 -> 50`` for every dotted key that differs; ``-`` where a side lacks it."""
-    old, new = depended_on(before), depended_on(after)
+    old, new = flat(before), flat(after)
     pairs = {key: (old.get(key, "-"), new.get(key, "-")) for key in {**old, **new}}
     return [f"{key} {_short(a)} -> {_short(b)}" for key, (a, b) in pairs.items() if a != b]
 

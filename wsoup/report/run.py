@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from wsoup.check.soups import Soups
 from wsoup.disk.files import PRETRAINED, Artifacts
-from wsoup.evaluate.params import EvaluateParams, LandscapeParams, ReportParams
+from wsoup.evaluate.params import EvaluateParams, ReportParams
 from wsoup.evaluate.rows import all_seeds
 from wsoup.finetune.params import FinetuneParams
 from wsoup.params.inputs import Datasets, EncoderParams, FewshotParams
@@ -37,7 +37,6 @@ class RunParams(Sections):
     finetune: FinetuneParams
     heads: dict[Name, Any]  # only names are needed
     evaluate: EvaluateParams
-    landscape: LandscapeParams
     report: ReportParams
 
 
@@ -130,9 +129,8 @@ def tables(run: Run) -> list[Table]:
 
 def figures(run: Run) -> dict[str, Sequence[Row]]:
     """Data of every figure, by the name of its template; empty ones are [], because `dvc plots` needs the file."""
-    results, methods, artifacts = run.results, run.params.finetune.methods, run.artifacts
-    survey, landscapes = artifacts.survey, artifacts.results / "landscape"
-    pools = scored(run.params.soups, artifacts=artifacts)
+    results, methods, survey = run.results, run.params.finetune.methods, run.artifacts.survey
+    pools = scored(run.params.soups, artifacts=run.artifacts)
     pools[f"random chains of {run.params.evaluate.survey.chain_length}"] = survey / "chains.parquet"
     return {
         "gains": gains(run.judgement),
@@ -142,7 +140,6 @@ def figures(run: Run) -> dict[str, Sequence[Row]]:
         "parameters": plots.parameters(run.parameters),
         "members_kl": plots.members_kl(results, methods=methods),
         "training": plots.training(results, methods=methods),
-        "landscape": plots.landscape({name: landscapes / f"{name}.parquet" for name in run.params.landscape.methods}),
     }
 
 
