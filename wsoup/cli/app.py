@@ -105,22 +105,15 @@ def packages_command(
 
 
 @app.command("plan")
-def plan_command(
-    change: Annotated[
-        list[str] | None,
-        typer.Option("--set-param", "-S", help="Change a param first, as in `dvc exp run`: soups.word.k0=50."),
-    ] = None,
-    device: Annotated[
-        str | None, typer.Option(help="Also estimate for one h200, h100, a100, l40s, l4, a10, v100 or t4.")
-    ] = None,
-) -> None:
-    """Show what `dvc repro` would run, and about how long each stage takes (to a factor of two).
+def plan_command() -> None:
+    """Show what `dvc repro` would run, and about how long each stage takes here (to a factor of two).
 
-    Example: wsoup plan -S soups.word.k0=50 --device h100
+    Example: wsoup plan
     """
     from wsoup.pipeline.plan import plan, show
 
-    show(plan(changes=change or [], device=device), Terminal())
+    stages, notes = plan()
+    show(stages, notes, console=Terminal())
 
 
 @app.command("cache")

@@ -1,4 +1,4 @@
-"""`wsoup plan`: which stages would run, and about how long each takes.
+"""`wsoup plan`: which stages would run, and about how long each takes here.
 
 DVC says what would run. Texts and images come from short formulae, and hours are right to a factor of two: a search
 that accepts much takes longer than others, and a tower that is neither a ViT nor a ResNet counts as a ViT-B-16.
@@ -7,7 +7,7 @@ that accepts much takes longer than others, and a tower that is neither a ViT no
 import math
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from functools import partial
 from timeit import Timer
 from typing import NamedTuple, TypeVar
@@ -18,33 +18,20 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from wsoup.base.errors import ParamsError, WsoupError
-from wsoup.check.whole import Params, parse_params
+from wsoup.base.errors import WsoupError
+from wsoup.check.whole import Params, load_params
 from wsoup.datasets import manifest
 from wsoup.datasets.paper import paper_dataset
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
-from wsoup.params.section import parse_yaml
 from wsoup.pipeline import graph
 from wsoup.pipeline.inputs import PARAMS
 from wsoup.search.grow.kind import Growth
 from wsoup.search.rank import pools
 from wsoup.towers import config as models
 
-DEVICES = {
-    "h200": (67, 989),
-    "h100": (67, 989),
-    "a100": (19.5, 312),
-    "l40s": (91.6, 362),
-    "l4": (30.3, 121),
-    "a10": (31.2, 125),
-    "v100": (15.7, 125),
-    "t4": (8.1, 65),
-}
-"""Dense TFLOP/s in fp32 (without tensor cores) and in half precision, by the makers' data sheets."""
-REACHED = {"here": 0.7, "fp32": 0.56, "half": 0.14}
-"""Share of the measured rate, and of a data sheet's, that towers reach: measured on CPUs and on one H100."""
-CORES_PER_DEVICE = 16
+REACHED = 0.7
+"""Share of the measured rate of products that towers reach, measured on CPUs."""
 IMAGE_BYTES, DECODED_BYTES_PER_S = 110_000, 25e6
 """Size of a photograph whose file is not at hand, and what one core decodes and resizes."""
 START = 5 / 3600
@@ -77,53 +64,35 @@ class Need(NamedTuple):
     memory: float = 0
 
 
-class Machine(NamedTuple):
-    """A machine: its rate in products, and its cores for decoding."""
+class Planned(NamedTuple):
+    """One stage: why it would run (None: it is cached), what it needs, and hours here."""
 
-    name: str
-    flops_per_s: float
-    cores: int
-
-    def hours(self, need: Need) -> float:
-        """Hours for a stage: products and decoding at the same time, on a CPU one after the other."""
-        products, decoding = need.flops / self.flops_per_s, need.image_bytes / DECODED_BYTES_PER_S / self.cores
-        seconds = products + decoding if self.name == "here" else max(products, decoding)
-        return START + seconds / 3600
+    why: str | None
+    need: Need
+    hours: float
 
 
-class Plan(NamedTuple):
-    """Stages in the order in which they run: why each would (None: cached) and its need; machines, and notes."""
-
-    stages: dict[str, tuple[str | None, Need]]
-    machines: list[Machine]
-    notes: list[str]
-
-
-def plan(*, changes: Sequence[str] = (), device: str | None = None) -> Plan:
-    """Estimate a run of the params.yaml here, without weights.
-
-    Args:
-        changes: such as ``soups.word.k0=50``, made to params first.
-        device: also estimate for one of `DEVICES`.
+def plan() -> tuple[dict[str, Planned], list[str]]:
+    """Estimate a run of the params.yaml here, without weights: its stages in their order, and notes.
 
     Raises:
-        ParamsError: a change or a device is not valid.
+        ParamsError: params.yaml is not valid.
         MissingError, MismatchError: there is no dvc.yaml, or DVC cannot read it.
     """
-    if device is not None and device not in DEVICES:
-        raise ParamsError(f"--device {device}: expected one of {', '.join(DEVICES)}")
-    text = graph.with_changes(PARAMS, changes)
-    params = parse_params(parse_yaml(text, origin=PARAMS), origin=PARAMS)
-    why, needs = graph.reasons(text), Needs(params)
-    stages = {stage: (reason, needs.of(stage)) for stage, reason in why.items()}
-    machines = [here()]
-    if device is not None:
-        precision = "half" if params.encoder.precision in ("bf16", "fp16") else "fp32"
-        peak = DEVICES[device][precision == "half"]
-        machines.append(Machine(device, REACHED[precision] * peak * 1e12, CORES_PER_DEVICE))
-    running = {stage: need for stage, (reason, need) in stages.items() if reason}
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return Plan(stages, machines, [*needs.unknown, *too_large(running, memory=memory)])
+    needs, rate = Needs(load_params(PARAMS)), flops_per_second()
+    why = graph.reasons()
+    stages = {}
+    for stage, reason in why.items():
+        need = needs.of(stage)
+        stages[stage] = Planned(reason, need, hours(need, rate=rate))
+    notes = [f"{what}: {problem}" for what, problem in needs.unknown.items()]
+    return stages, notes + too_large(stages, memory=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+
+
+def hours(need: Need, *, rate: float) -> float:
+    """Hours for a stage at so many FLOP a second, and with this machine's cores for decoding."""
+    decoding = need.image_bytes / DECODED_BYTES_PER_S / (os.cpu_count() or 1)
+    return START + (need.flops / rate + decoding) / 3600
 
 
 class Needs:
@@ -131,7 +100,7 @@ class Needs:
 
     def __init__(self, params: Params) -> None:
         self.params, self.n_seeds = params, len(params.seeds)
-        self.unknown: list[str] = []
+        self.unknown: dict[str, str] = {}
         self.datasets = {
             name: self._known("not counted: images", partial(self._dataset, name), Dataset(0, 0, 0))
             for name in params.datasets
@@ -150,12 +119,11 @@ class Needs:
         self.token_flops, self.image_flops = text.layers * _block(text), _image_flops(vision)
 
     def _known(self, otherwise: str, read: Callable[[], T], default: T) -> T:
-        """What a file says, or the default and a note; one note of a kind is enough."""
+        """What a file says, or the default and a note, the first of its kind."""
         try:
             return read()
         except WsoupError as error:
-            if not any(note.startswith(otherwise) for note in self.unknown):
-                self.unknown.append(f"{otherwise}: {error}")
+            self.unknown.setdefault(otherwise, str(error))
             return default
 
     def _dataset(self, name: str) -> Dataset:
@@ -177,8 +145,6 @@ class Needs:
         kind, _, item = stage.partition("@")
         wanted = self.params.evaluate
         match kind:
-            case "prepare":
-                return Need(images=self.datasets[item].n_test + self.datasets[item].n_train)
             case "embed":
                 return self._embedded(self.datasets[item], self.datasets[item].n_test)
             case "embed_train":
@@ -246,8 +212,8 @@ def _image_flops(vision: models.Vision) -> float:
     return vision.layers * _block(vision) * ((size // (vision.patch_size or 16)) ** 2 + 1)
 
 
-def here() -> Machine:
-    """This machine, by a product measured for a moment."""
+def flops_per_second() -> float:
+    """This machine's rate, by a product measured for a moment."""
     shape = (1024, 512, 2048)
     a, b = np.ones(shape[:2], np.float32), np.ones(shape[1:], np.float32)
     product: Callable[[], object] = partial(np.matmul, a, b)
@@ -258,39 +224,30 @@ def here() -> Machine:
         x, y = torch.ones(shape[:2], device="cuda"), torch.ones(shape[1:], device="cuda")
         product = lambda: (x @ y)[-1, -1].item()  # noqa: E731
     times, seconds = Timer(product).autorange()
-    return Machine("here", REACHED["here"] * 2.0 * math.prod(shape) * times / seconds, os.cpu_count() or 1)
+    return REACHED * 2.0 * math.prod(shape) * times / seconds
 
 
-def too_large(needs: Mapping[str, Need], *, memory: float) -> list[str]:
-    """A sentence for each stage whose arrays do not fit into so many bytes."""
+def too_large(stages: dict[str, Planned], *, memory: float) -> list[str]:
+    """A sentence for each stage that would run and whose arrays do not fit into so many bytes."""
     return [
-        f"too large: {stage} needs {need.memory / 2**30:,.0f} GiB of memory, this machine has {memory / 2**30:,.0f}: "
-        "use fewer images in one dataset, or a smaller pool"
-        for stage, need in needs.items()
-        if need.memory > memory
+        f"too large: {stage} needs {planned.need.memory / 2**30:,.0f} GiB of memory, this machine has "
+        f"{memory / 2**30:,.0f}: use fewer images in one dataset, or a smaller pool"
+        for stage, planned in stages.items()
+        if planned.why and planned.need.memory > memory
     ]
 
 
-def show(planned: Plan, console: Console) -> None:
+def show(stages: dict[str, Planned], notes: list[str], *, console: Console) -> None:
     """Print a line for each stage that runs and the sum of hours, then what is cached, and notes."""
-    running = {stage: (why, need) for stage, (why, need) in planned.stages.items() if why}
-    if running:
-        table = Table(box=None, pad_edge=False)
-        for column in ("stage", "why", "texts x classes", "images", *(f"h {m.name}" for m in planned.machines)):
-            table.add_column(column, overflow="fold", justify="left" if column in ("stage", "why") else "right")
-        for stage, (why, need) in running.items():
-            texts = f"{need.texts:,} x {need.classes:,}" if need.texts and need.classes else ""
-            hours = (machine.hours(need) for machine in planned.machines)
-            table.add_row(
-                escape(stage), escape(why), texts, f"{need.images:,}" if need.images else "", *map(_hours, hours)
-            )
-        sums = [sum(machine.hours(need) for _, need in running.values()) for machine in planned.machines]
-        table.add_row("all", "", "", "", *map(_hours, sums), style="bold")
-        console.print(table, highlight=False)
-    cached = [stage for stage, (why, _) in planned.stages.items() if not why]
-    for text in (f"cached: {', '.join(cached) or 'nothing'}", *planned.notes):
+    table = Table(box=None, pad_edge=False)
+    for column in ("stage", "why", "texts x classes", "images", "hours"):
+        table.add_column(column, overflow="fold", justify="left" if column in ("stage", "why") else "right")
+    running = {stage: planned for stage, planned in stages.items() if planned.why}
+    for stage, (why, need, time) in running.items():
+        texts = f"{need.texts:,} x {need.classes:,}" if need.texts and need.classes else ""
+        table.add_row(escape(stage), escape(str(why)), texts, f"{need.images:,}", f"{time:,.2f}")
+    table.add_row("all", "", "", "", f"{sum(planned.hours for planned in running.values()):,.2f}", style="bold")
+    console.print(table, highlight=False)
+    cached = ", ".join(stage for stage in stages if stage not in running)
+    for text in (f"cached: {cached or 'nothing'}", *notes):
         console.print(text, highlight=False, markup=False)
-
-
-def _hours(hours: float) -> str:
-    return f"{hours:,.0f}" if hours >= 10 else f"{hours:.2g}"
