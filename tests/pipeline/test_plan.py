@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import shutil
 from pathlib import Path
@@ -13,6 +12,7 @@ import yaml
 from project import ROOT, Project, miniature_params
 from repository import make_dvc_folder
 
+from wsoup.base.errors import ParamsError
 from wsoup.check.whole import parse_params
 from wsoup.pipeline.graph import reasons, stage_names
 from wsoup.pipeline.plan import Need, Needs, Planned, hours, plan, too_large
@@ -81,11 +81,19 @@ def test_the_paper_is_planned_before_its_images_are_there(in_tmp):
 
 def test_hours_and_memory_are_those_of_the_need():
     need = Need(flops=3600e9, image_bytes=25e6 * 3600)
-    took = hours(need, rate=1e9) - hours(Need(), rate=1e9)
-    assert took == pytest.approx(1.0 + 1 / os.cpu_count())  # products, then decoding on every core
+    took = hours(need, rate=1e9, cores=2) - hours(Need(), rate=1e9, cores=2)
+    assert took == pytest.approx(1.5)  # products, then decoding on every core
     needs = {"embed@photo": Need(memory=2**31), "score@words": Need(memory=2**20)}
     (line,) = too_large({name: Planned("never run", need, 1.0) for name, need in needs.items()}, memory=2**30)
     assert line.startswith("too large: embed@photo needs 2 GiB of memory, this machine has 1: use fewer images")
+
+
+def test_hours_are_of_a_named_device(project, planned, monkeypatch):
+    monkeypatch.chdir(project.folder)
+    stages, _ = plan(device="h100")
+    assert stages["score@words"].hours < planned["score@words"].hours
+    with pytest.raises(ParamsError, match="--device h101: expected one of h200, h100"):
+        plan(device="h101")
 
 
 def test_before_the_first_run_every_stage_runs(tmp_path, monkeypatch, tiny_encoder_files):

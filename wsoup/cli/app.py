@@ -105,14 +105,16 @@ def packages_command(
 
 
 @app.command("plan")
-def plan_command() -> None:
-    """Show what `dvc repro` would run, and about how long each stage takes here (to a factor of two).
+def plan_command(
+    device: Annotated[str | None, typer.Option(help="Hours on one h200, h100, a100, l40s, l4 or t4, not here.")] = None,
+) -> None:
+    """Show what `dvc repro` would run, and about how long each stage takes (to a factor of two).
 
-    Example: wsoup plan
+    Example: wsoup plan --device h100
     """
     from wsoup.pipeline.plan import plan, show
 
-    stages, notes = plan()
+    stages, notes = plan(device=device)
     show(stages, notes, console=Terminal())
 
 

@@ -80,7 +80,7 @@ def profile_paper(
         str | None,
         typer.Option(
             help="Write no profile, but list which rows of this table of the paper (or `all`) --params fills or not, "
-            "and why."
+            "and why. shots: run params.yaml here with 1 to 16 shots, and print the figure's data."
         ),
     ] = None,
     params: ParamsFile = Path("params.yaml"),
@@ -93,6 +93,11 @@ def profile_paper(
     """
     from wsoup.profiles.paper import NEEDS, Paper
 
+    if table == "shots":
+        from wsoup.pipeline.shots import over_shots
+
+        print(over_shots())
+        return
     if table is not None:
         from wsoup.check.whole import load_params
         from wsoup.paper.coverage import as_text, coverage, figures, of_params, unknown

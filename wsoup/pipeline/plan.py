@@ -1,4 +1,4 @@
-"""`wsoup plan`: which stages would run, and about how long each takes here.
+"""`wsoup plan`: which stages would run, and about how long each takes, here or on a named device.
 
 DVC says what would run. Texts and images come from short formulae, and hours are right to a factor of two: a search
 that accepts much takes longer than others, and a tower that is neither a ViT nor a ResNet counts as a ViT-B-16.
@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from wsoup.base.errors import WsoupError
+from wsoup.base.errors import ParamsError, WsoupError
 from wsoup.check.whole import Params, load_params
 from wsoup.datasets import manifest
 from wsoup.datasets.paper import paper_dataset
@@ -32,6 +32,18 @@ from wsoup.towers import config as models
 
 REACHED = 0.7
 """Share of the measured rate of products that towers reach, measured on CPUs."""
+DEVICES = {
+    "h200": (67, 989),
+    "h100": (67, 989),
+    "a100": (19.5, 312),
+    "l40s": (91.6, 362),
+    "l4": (30.3, 121),
+    "t4": (8.1, 65),
+}
+"""Dense TFLOP/s in fp32 (without tensor cores) and in half precision, by the makers' data sheets."""
+REACHED_OF_SHEET = (0.56, 0.14)
+"""Share of these that towers reach: measured on one H100."""
+CORES_PER_DEVICE = 16
 IMAGE_BYTES, DECODED_BYTES_PER_S = 110_000, 25e6
 """Size of a photograph whose file is not at hand, and what one core decodes and resizes."""
 START = 5 / 3600
@@ -65,33 +77,42 @@ class Need(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """One stage: why it would run (None: it is cached), what it needs, and hours here."""
+    """One stage: why it would run (None: it is cached), what it needs, and hours."""
 
     why: str | None
     need: Need
     hours: float
 
 
-def plan() -> tuple[dict[str, Planned], list[str]]:
+def plan(*, device: str | None = None) -> tuple[dict[str, Planned], list[str]]:
     """Estimate a run of the params.yaml here, without weights: its stages in their order, and notes.
 
+    Args:
+        device: one of `DEVICES` that it would run on, with 16 cores; None: this machine.
+
     Raises:
-        ParamsError: params.yaml is not valid.
+        ParamsError: params.yaml or the device is not valid.
         MissingError, MismatchError: there is no dvc.yaml, or DVC cannot read it.
     """
-    needs, rate = Needs(load_params(PARAMS)), flops_per_second()
+    if device is not None and device not in DEVICES:
+        raise ParamsError(f"--device {device}: expected one of {', '.join(DEVICES)}")
+    needs = Needs(load_params(PARAMS))
+    rate, cores = flops_per_second(), os.cpu_count() or 1
+    if device is not None:
+        half = needs.params.encoder.precision in ("bf16", "fp16")
+        rate, cores = DEVICES[device][half] * REACHED_OF_SHEET[half] * 1e12, CORES_PER_DEVICE
     why = graph.reasons()
     stages = {}
     for stage, reason in why.items():
         need = needs.of(stage)
-        stages[stage] = Planned(reason, need, hours(need, rate=rate))
+        stages[stage] = Planned(reason, need, hours(need, rate=rate, cores=cores))
     notes = [f"{what}: {problem}" for what, problem in needs.unknown.items()]
     return stages, notes + too_large(stages, memory=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
 
 
-def hours(need: Need, *, rate: float) -> float:
-    """Hours for a stage at so many FLOP a second, and with this machine's cores for decoding."""
-    decoding = need.image_bytes / DECODED_BYTES_PER_S / (os.cpu_count() or 1)
+def hours(need: Need, *, rate: float, cores: int) -> float:
+    """Hours for a stage at so many FLOP a second, and with so many cores for decoding."""
+    decoding = need.image_bytes / DECODED_BYTES_PER_S / cores
     return START + (need.flops / rate + decoding) / 3600
 
 
