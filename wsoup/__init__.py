@@ -13,7 +13,7 @@ threads.prepare()  # before anything imports torch
 __version__ = "0.3.0"
 
 _MODULES = {
-    "Accuracy": "wsoup.api.accuracy",
+    "Accuracy": "wsoup.api.heads",
     "Head": "wsoup.heads.head",
     "PromptEncoder": "wsoup.texts.encoder",
     "Soup": "wsoup.api.soups",
@@ -26,7 +26,7 @@ _MODULES = {
     "from_transformers": "wsoup.api.model",
     "score_texts": "wsoup.api.soups",
     "word_soup": "wsoup.api.soups",
-    "zero_shot_accuracy": "wsoup.api.accuracy",
+    "zero_shot_accuracy": "wsoup.api.heads",
 }
 __all__ = [*_MODULES]
 

@@ -84,7 +84,7 @@ def test_a_soup_and_a_head_are_not_confused(model, images, tmp_path):
         wsoup.Soup.load(tmp_path / "head.safetensors")
     with pytest.raises(MismatchError, match=r"is not a head; wsoup\.Soup\.load reads a soup"):
         wsoup.Head.load(tmp_path / "soup.json")
-    with pytest.raises(DataError, match=r"classifier is a soup; expected its class weights, soup\.classifier\("):
+    with pytest.raises(DataError, match="classifier is not an array of numbers"):
         wsoup.zero_shot_accuracy(images.features, images.labels, classifier=head.soup)
     accuracy = wsoup.zero_shot_accuracy(images.features, images.labels, classifier=head)
     assert accuracy.n_correct == int((head.predict(images.features) == images.labels).sum())

@@ -89,11 +89,11 @@ def test_a_bad_file_raises_or_becomes_nan(files, tiny_encoder):
 @pytest.mark.parametrize(
     ("changed", "error", "text"),
     [
-        ({"paths": "a.png"}, DataError, "paths is one string, 'a.png'; expected a list"),
-        ({"paths": []}, DataError, "paths is empty"),
-        ({"paths": [np.zeros((9, 9, 3))]}, DataError, r"paths\[0\] is an array; expected image files, or PIL"),
+        ({"paths": "a.png"}, ParamsError, "paths is 'a.png'; expected a list"),
+        ({"paths": []}, ParamsError, r"paths is \[\]; .*at least 1 item"),
+        ({"paths": [np.zeros((9, 9, 3))]}, ParamsError, r"paths.0 is array.*expected an image file.* Pillow image"),
         ({"model": len, "preprocess": torch.nn.Linear(1, 1)}, ModelError, "model is .* has no encode_image"),
-        ({"paths": ["."]}, DataError, r"paths\[0\] is a folder, '\.'; expected its images, such as sorted\("),
+        ({"paths": ["."]}, ParamsError, r"paths.0 is '\.'; expected an image file, one of sorted\("),
         ({"model": object()}, ModelError, "model is object, which has no encode_image"),
         ({"on_bad_image": "skip"}, ParamsError, "on_bad_image is 'skip'; expected 'stop' or 'nan'"),
         ({"preprocess": Image.Image.copy}, ModelError, "preprocess gives Image for an image; expected a tensor"),

@@ -218,7 +218,6 @@ def calls(tiny_encoder: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[s
             texts.encode_grid,
             {"prefixes": ["a"], "suffixes": ["b"], "token_offset": 0, "offset_formula": "wording"},
         ),
-        "Accuracy": (lambda **how: str(wsoup.Accuracy(**how)), {"n_correct": 1, "n_images": 2, "gain": None}),
     }
 
 
@@ -273,7 +272,6 @@ ARGUMENTS = {
     "PromptEncoder": "model tokenizer device dtype batch_tokens cache_bytes",
     "PromptEncoder.encode": "prompts",
     "PromptEncoder.encode_grid": "prefixes suffixes token_offset offset_formula",
-    "Accuracy": "n_correct n_images gain",
 }
 PAIRS = [(name, argument) for name, arguments in ARGUMENTS.items() for argument in arguments.split()]
 
@@ -367,7 +365,13 @@ def test_labels_as_names_need_class_names(calls: dict) -> None:
 @pytest.mark.parametrize(
     ("name", "argument", "value", "error", "message"),
     [
-        ("score_texts", "class_names", "set", DataError, r"class_names is \{'.*'\}; expected a list"),
+        (
+            "score_texts",
+            "class_names",
+            "set",
+            ParamsError,
+            r"class_names is \{'.*'\}; expected an instance of Sequence",
+        ),
         ("score_texts", "features", "masked", DataError, "16 of its values are masked"),
         ("score_texts", "labels", "masked_labels", DataError, "15 of its values are masked"),
         ("zero_shot_accuracy", "confidence", "text", ParamsError, "confidence is 'a'; expected a valid number"),

@@ -79,7 +79,7 @@ def test_a_class_name_keeps_its_final_period(template):
 
 def test_a_file_that_is_not_a_soup_is_refused(tmp_path):
     store.write_json(tmp_path / "x.json", {"kind": "chains"})
-    with pytest.raises(MismatchError, match=r"not a soup: .* missing 4 required positional arguments: .seed."):
+    with pytest.raises(MismatchError, match=r"not a soup: missing a required argument: .seed."):
         Soup.load(tmp_path / "x.json")
     (tmp_path / "y.json").write_text("{")
     with pytest.raises(MismatchError, match="not JSON"):

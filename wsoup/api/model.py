@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from wsoup.base.errors import ModelError, ParamsError, WsoupError, needing, one_line
 from wsoup.runtime.process import kept_memory
 from wsoup.runtime.progress import showing
+from wsoup.texts.models import check_texts
 from wsoup.towers.encoder import AUTOCAST, Encoder, preprocessing_of
 from wsoup.towers.identity import encoder_id
 
@@ -67,15 +68,18 @@ def in_memory(
         precision: of the matrix products.
 
     Raises:
-        ParamsError: another key in `names`.
+        ModelError: it does not encode texts. ParamsError: another key in `names`.
     """
+    device = device_of(model)
+    if tokenizer is not None:
+        check_texts(model, tokenizer, device=device)
     return Encoder(
         model=model,
         tokenizer=tokenizer or _not_given,
         preprocess=preprocess or _not_given,
         id=_identity(model, tokenizer, names=names or {}, precision=precision),
         preprocessing=preprocessing_of(model),
-        device=device_of(model),
+        device=device,
         dtype=AUTOCAST[precision],
     )
 

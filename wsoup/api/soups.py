@@ -13,20 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wsoup.api.arguments import (
-    EncoderNames,
-    Features,
-    Labels,
-    Model,
-    Names,
-    Pool,
-    Precision,
-    checked_labels,
-)
+from wsoup.api.arguments import EncoderNames, Features, Labels, Names, Pool, Precision, checked_labels
 from wsoup.api.model import Tokenizer, at_work, device_of, in_memory
 from wsoup.base import project
 from wsoup.base.arguments import Flag, Natural, Whole, at_the_door
 from wsoup.base.errors import DataError, MismatchError, one_line
+from wsoup.core import prompts
 from wsoup.core.scoring import Mode
 from wsoup.disk import code
 from wsoup.params.section import parse
@@ -43,7 +35,6 @@ from wsoup.soup import soup
 from wsoup.soup.soup import Template
 from wsoup.texts.classes import soup_features
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.texts.models import check_texts
 from wsoup.texts.tokens import alike
 from wsoup.towers.encoder import AUTOCAST, check_device
 
@@ -66,7 +57,7 @@ class Soup(soup.Soup):
         self,
         *,
         class_names: Names,
-        model: Model,
+        model: object,
         tokenizer: Tokenizer,
         template: Template | None = None,
         mode: Mode = "centroid",
@@ -102,7 +93,7 @@ def word_soup(
     labels: Labels,
     *,
     class_names: Names,
-    model: Model,
+    model: object,
     tokenizer: Tokenizer,
     seed: Natural,
     template: Template = TEMPLATE,
@@ -141,16 +132,12 @@ def word_soup(
     """
     sizes = {"k0": k0, "k1": k1, "patience": patience, "m": m, "max_words": max_words}
     definition = parse(ChainsSoup, {"kind": "chains", "pool": "words", **sizes}, origin="word_soup")
+    pool = common_words(COMMON_WORDS) if words is None else words
+    towers = _Towers(model, tokenizer, encoder, precision)
     with _source(
-        features,
-        labels,
-        class_names=class_names,
-        towers=_Towers(model, tokenizer, encoder, precision),
-        template=template,
-        seed=seed,
-        progress=progress,
+        features, labels, class_names=class_names, towers=towers, template=template, seed=seed, progress=progress
     ) as source:
-        return _searched(definition, pool=words or common_words(COMMON_WORDS), source=source, seed=seed, period=period)
+        return _searched(definition, pool=pool, source=source, seed=seed, period=period)
 
 
 @at_the_door
@@ -159,7 +146,7 @@ def descriptor_soup(
     labels: Labels,
     *,
     class_names: Names,
-    model: Model,
+    model: object,
     tokenizer: Tokenizer,
     seed: Natural = 0,
     template: Template = TEMPLATE,
@@ -180,15 +167,10 @@ def descriptor_soup(
             `word_soup`, and so are the errors.
     """
     definition = parse(GreedySoup, {"kind": "greedy", "pool": "descriptors", "m": m}, origin="descriptor_soup")
-    pool = descriptors or pools.descriptors([project.file("data/photo_descriptors.txt")])
+    pool = pools.descriptors([project.file("data/photo_descriptors.txt")]) if descriptors is None else descriptors
+    towers = _Towers(model, tokenizer, encoder, precision)
     with _source(
-        features,
-        labels,
-        class_names=class_names,
-        towers=_Towers(model, tokenizer, encoder, precision),
-        template=template,
-        seed=seed,
-        progress=progress,
+        features, labels, class_names=class_names, towers=towers, template=template, seed=seed, progress=progress
     ) as source:
         return _searched(definition, pool=pool, source=source, seed=seed, period=period)
 
@@ -200,7 +182,7 @@ def score_texts(
     *,
     texts: Pool,
     class_names: Names,
-    model: Model,
+    model: object,
     tokenizer: Tokenizer,
     template: Template = TEMPLATE,
     period: Flag = True,
@@ -219,19 +201,14 @@ def score_texts(
         with the other classes' texts), near_ties (answers within 1e-6 of another), k2 (likelihood) and gain_se (images;
         for both see `wsoup.search.rank.statistics`); P values each, in the order of `texts`.
     """
+    towers = _Towers(model, tokenizer, None, precision)
     with _source(
-        features,
-        labels,
-        class_names=class_names,
-        towers=_Towers(model, tokenizer, None, precision),
-        template=template,
-        seed=0,
-        progress=progress,
+        features, labels, class_names=class_names, towers=towers, template=template, seed=0, progress=progress
     ) as source:
-        check_fits(texts, source=source, origin="texts")
-        columns = _scores(texts, source=source, period=period, label="score texts")
-    n_images = [len(source.labels)] * len(texts)
-    return {"text": list(texts), "n_images": n_images, **{name: columns[name].tolist() for name in COLUMNS}}
+        pool = _fitting(texts, source=source, origin="texts")
+        columns = _scores(pool, source=source, period=period, label="score texts")
+    n_images = [len(source.labels)] * len(pool)
+    return {"text": pool, "n_images": n_images, **{name: columns[name].tolist() for name in COLUMNS}}
 
 
 @at_the_door
@@ -243,7 +220,7 @@ def common_words(count: Whole) -> list[str]:
 class _Towers(NamedTuple):
     """What makes the encoder of a search."""
 
-    model: Model
+    model: object
     tokenizer: Tokenizer
     names: EncoderNames | None
     precision: str
@@ -254,7 +231,7 @@ def _source(
     features: Features,
     labels: Labels,
     *,
-    class_names: Names,
+    class_names: Sequence[str],
     towers: _Towers,
     template: str,
     seed: int,
@@ -269,13 +246,9 @@ def _source(
     x = torch.as_tensor(features)
     y = checked_labels(labels, n_images=len(x), class_names=class_names)
     if len(y.unique()) < 2:
-        raise DataError(
-            f"{len(y)} images of {len(y.unique())} class are too few: a search needs images of two classes or more, "
-            "and a handful of each to find more than noise"
-        )
+        raise DataError(f"{len(y)} images of one class are too few: a search needs a handful of each of two or more")
     device = device_of(towers.model)
     with at_work(towers.model, bars=progress):
-        check_texts(towers.model, towers.tokenizer, device=device)
         encoder = in_memory(towers.model, tokenizer=towers.tokenizer, names=towers.names, precision=towers.precision)
         x, y = x.to(check_device(device)), y.to(device)
         everything = {seed: torch.arange(len(y), device=device)}
@@ -289,8 +262,16 @@ def _source(
         yield source
 
 
+def _fitting(texts: Sequence[str], *, source: Source, origin: str) -> list[str]:
+    """Candidates as they are stored, in order; PoolError if there are none, one is repeated, or one is too long."""
+    pool = pools.unique([prompts.bare(text) for text in texts], origin=origin)
+    check_fits(pool, source=source, origin=origin)
+    return pool
+
+
 def _searched(definition: AnySoup, *, pool: Sequence[str], source: Source, seed: int, period: bool) -> Soup:
     """Rank the pool and search, as stages score and soup do."""
+    pool = _fitting(pool, source=source, origin=definition.pool)
     same = [second[1:] for _, second in alike([f" {text}" for text in pool], tokenizer=source.encoder.tokenizer)]
     if same:
         listed = one_line(", ".join(map(repr, same)), limit=200)
@@ -298,10 +279,9 @@ def _searched(definition: AnySoup, *, pool: Sequence[str], source: Source, seed:
             f"{len(same)} of the {definition.pool} have another's tokens and are left out: {listed}", stacklevel=2
         )
         pool = [text for text in pool if text not in same]
-    check_fits(pool, source=source, origin=definition.pool)
     columns = _scores(pool, source=source, period=period, label=f"score {definition.pool}")
     cost = cost_of(pool, period=period, source=source)
-    ranking = ranked(list(pool), n_correct=columns["n_correct"], log_likelihood=columns["k2"], period=period, cost=cost)
+    ranking = ranked(pool, n_correct=columns["n_correct"], log_likelihood=columns["k2"], period=period, cost=cost)
     whole = search.Search(definition, ranking, source, seed)
     parts = progress_bar(range(definition.parts), label=f"{definition.kind} soup", unit="part")
     return Soup.of(whole.soup(map(whole.part, parts), made_with=code.packages(Path(search.__file__))))

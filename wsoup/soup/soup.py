@@ -46,6 +46,7 @@ Members = Annotated[
 ]
 
 
+@checked_fields
 @dataclass(frozen=True, repr=False)
 class Soup:
     """Texts that all classes share; their features are averaged (centroid), or their scores (score mean).
@@ -72,9 +73,6 @@ class Soup:
     preprocessing: Preprocessing = field(default_factory=dict)
     class_name_correct: Natural | None = None
     cost: Mapping[str, Cost] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        checked_fields(self)
 
     def __repr__(self) -> str:
         texts = [*map(repr, self.texts[:3]), *(["..."] if len(self.members) > 3 else [])]

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import wsoup
-from wsoup.api.accuracy import Gain
+from wsoup.api.heads import Gain
 from wsoup.base.errors import DataError, MismatchError, ParamsError
 
 UP, RIGHT = [0.0, 1.0], [1.0, 0.0]
@@ -55,15 +55,6 @@ def test_the_interval_is_that_of_all_comparisons():
 
 def test_an_interval_stays_within_100_points():
     assert gain_of(3, 0, n=3, confidence=0.95).high == 100.0
-
-
-def test_labels_that_count_from_1_are_named():
-    features = torch.eye(5).repeat(4, 1)
-    labels = torch.arange(5).repeat(4)
-    with pytest.warns(UserWarning, match="labels seem to count from 1: with 1 subtracted 20 are right"):
-        wsoup.zero_shot_accuracy(features, labels + 1, classifier=torch.cat([torch.eye(5), -torch.ones(5, 1)], dim=1))
-    with pytest.raises(DataError, match=r"outside of the 5 class_names .*; they seem to count from 1: subtract 1"):
-        wsoup.zero_shot_accuracy(features, labels + 1, classifier=torch.eye(5))
 
 
 def test_inputs_that_do_not_fit_are_refused():
