@@ -1,9 +1,9 @@
+from wsoup.api.encoders import from_transformers as from_transformers
 from wsoup.api.heads import Accuracy as Accuracy
 from wsoup.api.heads import adapt as adapt
 from wsoup.api.heads import fit_head as fit_head
 from wsoup.api.heads import zero_shot_accuracy as zero_shot_accuracy
-from wsoup.api.images import encode_images as encode_images
-from wsoup.api.model import from_transformers as from_transformers
+from wsoup.api.model import encode_images as encode_images
 from wsoup.api.soups import Soup as Soup
 from wsoup.api.soups import common_words as common_words
 from wsoup.api.soups import descriptor_soup as descriptor_soup

@@ -96,7 +96,7 @@ def test_a_bad_file_raises_or_becomes_nan(files, tiny_encoder):
         ({"paths": ["."]}, ParamsError, r"paths.0 is '\.'; expected an image file, one of sorted\("),
         ({"model": object()}, ModelError, "model is object, which has no encode_image"),
         ({"on_bad_image": "skip"}, ParamsError, "on_bad_image is 'skip'; expected 'stop' or 'nan'"),
-        ({"preprocess": Image.Image.copy}, ModelError, "preprocess gives Image for an image; expected a tensor"),
+        ({"preprocess": Image.Image.copy}, ModelError, "preprocess cannot do what this needs"),
     ],
 )
 def test_arguments_are_checked_before_any_work(files, tiny_encoder, changed, error, text):

@@ -122,7 +122,7 @@ def test_encoder_options_replace_params_yaml(photos, tiny_encoder_files):
     assert run("classify", "new", "--soup", "word-seed1", "--classes", CLASSES, *options)[1] == usual
     code, printed, errors = run("classify", "new", "--soup", "word-seed1", "--classes", CLASSES)
     assert (code, printed) == (1, "")
-    assert "was made with local weights, tiny.safetensors, which are not here; run in the folder of its" in errors
+    assert "tiny.safetensors, the weights of artifacts/soups/word/seed1.json, is not a file here; run in the" in errors
 
 
 def test_another_encoder_is_refused(photos, soup):
@@ -149,7 +149,7 @@ def test_a_soup_made_in_memory_asks_for_its_encoder(photos, soup):
         (("new", "--classes", "red,red"), "class_names holds 'red' 2 times"),
         (("new", "--classes", "lost.txt"), "--classes lost.txt does not exist"),
         (("new", "--classes", CLASSES, "--out", "found.xls"), "--out found.xls must end in .csv"),
-        (("new", "--classes", CLASSES, "--config", "/no.json"), "--config /no.json is not a file"),
+        (("new", "--classes", CLASSES, "--config", "/no.json"), "/no.json does not exist"),
         (("new", "--classes", CLASSES, "--template", "no"), "must hold exactly one placeholder"),
     ],
 )

@@ -1,25 +1,28 @@
-"""Models in memory: any object with `encode_text` and `encode_image`, or CLIP and SigLIP models of transformers.
+"""Models in memory, any object with `encode_text` or `encode_image`, and the features of images that they give.
 
 open_clip's models take the fast text path; for all others `encode_text` is called.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from wsoup.base.errors import ModelError, ParamsError, WsoupError, needing, one_line
+from wsoup.api.arguments import Photos, Precision
+from wsoup.base.arguments import Flag, Whole, at_the_door
+from wsoup.base.errors import DataError, ParamsError, one_line
+from wsoup.images.decode import BadImageError, Picture
+from wsoup.images.features import encode_files
 from wsoup.runtime.process import kept_memory
-from wsoup.runtime.progress import showing
-from wsoup.texts.models import check_texts
+from wsoup.runtime.progress import counting, showing
+from wsoup.texts.models import check_has, check_texts, matrix_from, output_of
 from wsoup.towers.encoder import AUTOCAST, Encoder, preprocessing_of
 from wsoup.towers.identity import encoder_id
 
-HF = "hf:"
-"""Prefix of a transformers model's name on the command line."""
 Tokenizer = Callable[[Sequence[str]], Tensor]
 
 
@@ -68,16 +71,26 @@ def in_memory(
         precision: of the matrix products.
 
     Raises:
-        ModelError: it does not encode texts. ParamsError: another key in `names`.
+        ModelError: it does not encode texts.
+        ParamsError: another key in `names`.
     """
-    device = device_of(model)
+    names, module, device = names or {}, as_module(model), device_of(model)
+    if unknown := sorted({*names} - {"model", "pretrained"}):
+        raise ParamsError(f"encoder has {unknown[0]!r}; expected model and pretrained, as open_clip names them")
     if tokenizer is not None:
         check_texts(model, tokenizer, device=device)
+    identity = encoder_id(
+        module,
+        tokenizer=tokenizer or _not_given,
+        model_name=names.get("model") or getattr(model, "name", None) or type(model).__name__,
+        pretrained=names.get("pretrained"),
+        precision=precision,
+    )
     return Encoder(
         model=model,
         tokenizer=tokenizer or _not_given,
         preprocess=preprocess or _not_given,
-        id=_identity(model, tokenizer, names=names or {}, precision=precision),
+        id=identity if any(True for _ in module.parameters()) else {**identity, "weights": None},
         preprocessing=preprocessing_of(model),
         device=device,
         dtype=AUTOCAST[precision],
@@ -85,147 +98,60 @@ def in_memory(
 
 
 def _not_given(_: object) -> Tensor:
-    raise ModelError("this encoder is for images only, or for texts only")
+    return torch.empty(0)
 
 
-def _identity(
-    model: Any, tokenizer: Tokenizer | None, *, names: Mapping[str, str | None], precision: str
-) -> dict[str, Any]:
-    """The encoder id, as the pipeline writes it; weights are None for a model without weights."""
-    unknown = sorted(set(names) - {"model", "pretrained"})
-    if unknown:
-        raise ParamsError(f"encoder has {unknown[0]!r}; expected model and pretrained, as open_clip names them")
-    module = as_module(model)
-    identity = encoder_id(
-        module,
-        tokenizer=tokenizer or (lambda _: torch.empty(0)),
-        model_name=names.get("model") or getattr(model, "name", None) or type(model).__name__,
-        pretrained=names.get("pretrained"),
-        precision=precision,
-    )
-    return identity if any(True for _ in module.parameters()) else {**identity, "weights": None}
-
-
-class FromTransformers(nn.Module):
-    """A transformers model with the interface of open_clip's, and its processor as `tokenizer` and `preprocess`.
-
-    Attributes:
-        model: of transformers, in eval mode, float32 weights.
-        name: ``hf:NAME`` if it was loaded by name.
-        tokenizer: P texts -> (P, context) int64, padded or truncated.
-        preprocess: RGB image -> (3, H, W) float32; for SigLIP 2 with variable patches (NaFlex) (1, patches, values).
-        preprocessing: description of `preprocess`, as JSON values.
-    """
-
-    def __init__(self, model: nn.Module, processor: Any, *, name: str | None) -> None:
-        super().__init__()
-        self.model, self.name = model.eval().float().requires_grad_(False), name
-        context = model.config.get_text_config().max_position_embeddings  # type: ignore[union-attr, operator]
-        self.tokenizer, self.preprocess = _Tokenizer(processor, context), _Preprocess(processor.image_processor)
-        self.preprocessing = self.preprocess.description
-
-    @property
-    def logit_scale(self) -> Tensor | None:
-        """Logarithm of the logit scale, as in open_clip's models."""
-        scale = getattr(self.model, "logit_scale", None)
-        return scale.reshape(()) if isinstance(scale, Tensor) else None
-
-    def encode_text(self, tokens: Tensor) -> Tensor:
-        """(P, context) -> (P, D)."""
-        return _features(self.model.get_text_features(input_ids=tokens))  # type: ignore[operator]
-
-    def encode_image(self, images: Tensor) -> Tensor:
-        """Stacked outputs of `preprocess` -> (B, D)."""
-        inputs = {"pixel_values": images}
-        if images.shape[1] != 3:
-            inputs = {
-                "pixel_values": images[:, 0, :, :-3],
-                "pixel_attention_mask": images[:, 0, :, -3].int(),
-                "spatial_shapes": images[:, 0, 0, -2:].long(),
-            }
-        return _features(self.model.get_image_features(**inputs))  # type: ignore[operator]
-
-
-def _features(output: Any) -> Tensor:
-    """transformers 4 returns the features, 5 an object around them."""
-    return output if isinstance(output, Tensor) else output.pooler_output
-
-
-class _Tokenizer:
-    def __init__(self, processor: Any, context: int) -> None:
-        self.processor, self.context = processor, context
-
-    def __call__(self, texts: Sequence[str]) -> Tensor:
-        options = {"padding": "max_length", "truncation": True, "max_length": self.context, "return_tensors": "pt"}
-        return self.processor(text=list(texts), **options).input_ids
-
-
-class _Preprocess:
-    """Separate from the model, so that decoding processes are not sent its weights."""
-
-    def __init__(self, image_processor: Any) -> None:
-        self.image_processor = image_processor
-
-    def __call__(self, image: Image.Image) -> Tensor:
-        inputs = self.image_processor(images=image.convert("RGB"), return_tensors="pt")
-        pixels = inputs["pixel_values"]
-        if "spatial_shapes" not in inputs:
-            return pixels[0]
-        # One tensor per image: each patch, whether it is one or padding, and the numbers of rows and columns.
-        shape = inputs["spatial_shapes"].float().expand(pixels.shape[1], 2)
-        return torch.cat([pixels[0], inputs["pixel_attention_mask"][0, :, None].float(), shape], dim=1)[None]
-
-    @property
-    def description(self) -> dict[str, Any]:
-        """What it does to an image, as JSON values."""
-        size = dict(getattr(self.image_processor, "size", None) or {})
-        resample = getattr(self.image_processor, "resample", None)
-        return {
-            "size": " ".join(f"{name} {value}" for name, value in size.items() if value) or None,
-            "mean": list(self.image_processor.image_mean),
-            "std": list(self.image_processor.image_std),
-            "interpolation": None if resample is None else Image.Resampling(int(resample)).name.lower(),
-        }
-
-
-def from_transformers(model: Any, *, processor: Any = None) -> FromTransformers:
-    """A CLIP, SigLIP or SigLIP 2 of transformers, for every function that takes `model`.
+@at_the_door
+def encode_images(
+    paths: Photos,
+    *,
+    model: Any,
+    preprocess: Callable[[Image.Image], Tensor],
+    batch_size: Whole = 64,
+    precision: Precision = "fp32",
+    on_bad_image: Literal["stop", "nan"] = "stop",
+    progress: Flag = True,
+) -> Tensor:
+    """Features of image files, as in the pipeline: upright RGB, decoded in other processes while the model works.
 
     Args:
-        model: its name on the hub, its folder, or the model itself.
-        processor: for a model itself, as returned by `transformers.AutoProcessor`.
+        paths: N image files, Pillow images, or both; if there is a Pillow image, this process decodes all.
+        model: with `encode_image`; it is used in eval mode, on its own device.
+        preprocess: RGB image -> (3, H, W) float32, the last value of `open_clip.create_model_and_transforms`.
+        batch_size: images in one forward pass.
+        precision: fp32, bf16, fp16 (autocast) or reference.
+        on_bad_image: ``"stop"`` raises at the first file that cannot be decoded, ``"nan"`` makes its row NaN.
+        progress: whether to show a progress bar.
 
     Returns:
-        The model, with its `tokenizer` and `preprocess`.
+        (N, D) float32 on the CPU, L2-normalised, in the order of `paths`.
 
     Raises:
-        PackageError: transformers is not installed.
-        ModelError: it cannot be loaded, or does not embed texts and images.
+        DataError: no files, a file that cannot be decoded (with its name and the reason), or none that can.
+        ModelError: the model has no `encode_image`.
     """
-    with needing():
-        import transformers
-    name = None
-    if isinstance(model, str):
-        name, source = f"{HF}{model}", model.removeprefix(HF)
-        try:
-            processor = processor or transformers.AutoProcessor.from_pretrained(source)
-            model = transformers.AutoModel.from_pretrained(source)
-        except WsoupError:
-            raise
-        except Exception as error:  # the hub, the file system and the model's own code raise anything
-            raise ModelError(
-                f"transformers cannot load {source} ({one_line(error, limit=300)}); check the name"
-            ) from None
-    if not all(callable(getattr(model, part, None)) for part in ("get_text_features", "get_image_features")):
-        raise ModelError(f"{type(model).__name__} does not embed texts and images; expected CLIP, SigLIP or SigLIP 2")
-    if not hasattr(processor, "image_processor"):
-        raise ModelError(
-            f"processor is {type(processor).__name__}; expected the model's own from transformers.AutoProcessor"
-        )
-    return FromTransformers(model, processor, name=name)
-
-
-def load_transformers(name: str, *, device: torch.device, precision: str) -> Encoder:
-    """The encoder of ``hf:NAME``; raises as `from_transformers`."""
-    model = from_transformers(name.removeprefix(HF)).to(device)
-    return in_memory(model, tokenizer=model.tokenizer, preprocess=model.preprocess, precision=precision)
+    images = [
+        Picture(path, f"paths[{i}]") if isinstance(path, Image.Image) else str(path) for i, path in enumerate(paths)
+    ]
+    with at_work(model, bars=progress):
+        check_has(model, "encode_image")  # first, since model and preprocess may be swapped
+        grey, device = Image.new("RGB", (60, 40), "grey"), device_of(model)
+        pixels = output_of("preprocess", lambda: preprocess(grey)[None].to(device))
+        matrix_from("model.encode_image", lambda: model.encode_image(pixels), n=1)
+        encoder = in_memory(model, preprocess=preprocess, precision=precision)
+        with counting(label="encode images", total=len(paths), initial=0, unit="image"):
+            try:
+                embedded = encode_files(
+                    {"model": encoder},
+                    paths=images,
+                    digests=None,
+                    batch_size=batch_size,
+                    on_bad_image="stop" if on_bad_image == "stop" else "skip",
+                )
+            except BadImageError as error:  # whose next step is a param
+                raise DataError(f'{error.args[0]}; replace or remove it, or pass on_bad_image="nan"') from None
+    if not len(embedded.positions):
+        raise DataError(one_line(f"none of the {len(paths)} images could be decoded; the first: {embedded.skipped[0]}"))
+    features = np.full((len(paths), embedded.features["model"].shape[1]), np.nan, dtype=np.float32)
+    features[embedded.positions] = embedded.features["model"]
+    return torch.from_numpy(features)

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from wsoup.api.classify import Classifier, built_in_texts
 from wsoup.api.encoders import EncoderOptions
-from wsoup.api.images import encode_images
+from wsoup.api.model import encode_images
 from wsoup.api.outputs import write_rows, write_sheet
 from wsoup.api.photos import Photo, ignored
 from wsoup.api.soups import COMMON_WORDS, common_words

@@ -112,7 +112,6 @@ def try_command(
     files = [out / name for name in trial.FILES]
     claim([("--out", file) for file in files], inputs=[classes], force=force)
     options = EncoderOptions(model, pretrained, config, image_mean, image_std, interpolation)
-    options.check()
     wanted = trial.look(photos, shots=shots, seed=seed, template=template, classes=classes)
     encoder = options.load(device=device, origin="wsoup try", defaults=DEFAULTS)
     result = trial.trial(wanted, encoder=encoder)

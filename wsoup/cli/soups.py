@@ -177,7 +177,6 @@ def load_classifier(
     from wsoup.core.prompts import checked
     from wsoup.heads.head import Head
 
-    options.check()
     encoder_for = partial(encoder_of, params=params, options=options, device=device)
     if name is not None and Path(name).suffix == ".safetensors":
         if (classes, template, adapt) != (None, None, False):
