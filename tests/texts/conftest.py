@@ -51,7 +51,7 @@ FAMILIES: dict[str, tuple[Callable[[], nn.Module], bool]] = {
     "short_context": (lambda: clip(context_length=24), True),
     "coca": (coca, True),
     "coca_short_context": (lambda: coca(context_length=24), True),
-    "coca_true_mask": (coca_true_mask, True),
+    "coca_true_mask": (coca_true_mask, False),
     "two_way": (lambda: custom(no_causal_mask=True), False),
     "siglip": (lambda: custom(no_causal_mask=True, proj_bias=True, pool_type="last"), False),
     "other_blocks": (lambda: custom(qk_norm=True, scale_fc=True), False),

@@ -13,7 +13,7 @@ from wsoup.texts.tokens import ClassToken, SplitTokenizer, last_token
 
 CPU = torch.device("cpu")
 START, END, CLASS = 49406, 49407, 49408
-FAMILIES = ["coca", "coca_short_context", "coca_true_mask"]
+FAMILIES = ["coca", "coca_short_context"]
 
 
 def distance(a, b) -> float:
@@ -25,7 +25,7 @@ def test_what_follows_a_text_by_hand():
     splitter = SplitTokenizer(
         open_clip.SimpleTokenizer(context_length=6),
         reads=last_token(0),
-        class_token=ClassToken(id=CLASS, null=0, shifted=True),
+        class_token=ClassToken(id=CLASS, null=0),
     )
     assert splitter.sequences(["a cat"]) == [(START, 320, 2368, END, 0, CLASS)]
     assert splitter.sequences(["a cat a cat"]) == [(START, 320, 2368, 320, 2368, END, CLASS)]
@@ -33,14 +33,6 @@ def test_what_follows_a_text_by_hand():
     assert splitter.prefixes(["a cat"]) == [(START, 320, 2368)]
     assert splitter.finished(splitter.suffixes([" a cat"])[0]) == (320, 2368, END, 0, CLASS)
     assert (splitter.start, splitter.end, splitter.context, splitter.room) == ((START,), END, 6, 7)
-
-
-def test_which_keys_are_visible_by_hand():
-    """In "a ! ; end", "!" has the id of padding, and the key after it is hidden."""
-    tokens, before = [320, 0, 282, END, 0, CLASS], [None, 320, 0, 282, END, 0]
-    off_by_one, true = (ClassToken(id=CLASS, null=0, shifted=shifted) for shifted in (True, False))
-    assert off_by_one.visible(tokens, before=before) == [True, True, False, True, True, False]
-    assert true.visible(tokens, before=before) == [True, False, True, True, False, True]
 
 
 @pytest.mark.parametrize("name", FAMILIES)

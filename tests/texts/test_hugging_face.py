@@ -97,17 +97,15 @@ def test_null_tokens_between_prefix_and_suffix(encoder):
     torch.testing.assert_close(features[0], expected, atol=1e-6, rtol=0)
 
 
-def test_texts_of_a_tower_that_reads_padding_are_not_cut(encoder):
-    texts = PromptEncoder(encoder.model, encoder.tokenizer, device=encoder.device)
-    mask = encoder.model.text.config.pad_token_id
-    encoder.model.text.config.pad_token_id = -1  # nothing is masked now, after the tower was read
-    try:
-        with pytest.warns(UserWarning, match=r"differ by .* when their padding is cut .* full context"):
-            assert texts.way == "plain"
-        expected = at_full_context(encoder, PREFIXES)
-        torch.testing.assert_close(texts.encode(PREFIXES), expected, atol=1e-6, rtol=0)
-    finally:
-        encoder.model.text.config.pad_token_id = mask
+def test_texts_of_a_tower_that_reads_padding_are_not_cut(encoder, monkeypatch):
+    padding = encoder.model.text.config.pad_token_id
+    monkeypatch.setattr("wsoup.texts.models._masked_padding", lambda model: padding)
+    monkeypatch.setattr(encoder.model.text.config, "pad_token_id", -1)  # nothing is masked
+    with pytest.warns(UserWarning, match=r"differ by .* when their padding is cut .* full context"):
+        texts = PromptEncoder(encoder.model, encoder.tokenizer, device=encoder.device)
+    assert texts.way == "plain"
+    expected = at_full_context(encoder, PREFIXES)
+    torch.testing.assert_close(texts.encode(PREFIXES), expected, atol=1e-6, rtol=0)
 
 
 def test_padding_does_not_count_as_tokens(encoder):

@@ -69,10 +69,10 @@ def test_a_model_that_computes_something_else_is_detected(family, plain):
 
     shifted = copy.copy(model)
     shifted.__class__ = Shifted
-    encoder = PromptEncoder(shifted, tokenizer, device=CPU)
     with pytest.warns(UserWarning, match="differs from this model's encode_text"):
-        features = encoder.encode_grid(PREFIXES, SUFFIXES)
+        encoder = PromptEncoder(shifted, tokenizer, device=CPU)
     assert not encoder.fast
+    features = encoder.encode_grid(PREFIXES, SUFFIXES)
     assert_same(features.flatten(0, 1), plain(shifted, tokenizer, whole(PREFIXES, SUFFIXES)))
 
 
@@ -122,7 +122,7 @@ def test_many_prefixes_in_several_slabs(family, plain):
     expected = plain(model, tokenizer, whole(prefixes, SUFFIXES[:3]))
     for _ in range(2):
         assert_same(encoder.encode_grid(prefixes, SUFFIXES[:3]).flatten(0, 1), expected)
-    assert len(encoder._prefixes[tuple(prefixes)][0]) > 1
+    assert len(encoder._started(tuple(prefixes))[0]) > 1
 
 
 def test_the_same_call_gives_the_same_bits_whatever_came_before(family):
@@ -259,7 +259,7 @@ def test_lists_of_prefixes_do_not_accumulate(family):
     encoder = PromptEncoder(model, tokenizer, device=CPU, cache_bytes=50_000)
     for i in range(12):
         encoder.encode_grid([f"a photo of {i},", "a cat,"], [" sharp", " old"])
-    assert len(encoder._prefixes) == encoder_module.KEPT_PREFIX_LISTS
+    assert encoder._started.cache_info().currsize == encoder_module.KEPT_PREFIX_LISTS
     assert encoder._fast.cache.nbytes <= 50_000
 
 

@@ -31,8 +31,8 @@ def like_siglip(texts):
 
 
 @pytest.mark.parametrize(("tokenizer", "room"), [(like_clip, 10), (like_siglip, 11)])
-def test_a_text_that_just_fits_passes_and_one_more_token_does_not(tokenizer, room):
-    most = room - 6  # "a big red dog" has 4 tokens; the comma, the period
+def test_a_text_that_fills_the_context_may_have_been_truncated(tokenizer, room):
+    most = room - 7  # "a big red dog" has 4 tokens; the comma, the period, and one that stays free
     fitting, beyond = " ".join(["sharp"] * most), " ".join(["sharp"] * (most + 1))
     check_fits([fitting], stems=STEMS, tokenizer=tokenizer, step="shorten it")
     with pytest.raises(PoolError, match=rf"pool: '{beyond}' after 'a big red dog' does not fit .* 12 tokens; shorten"):
@@ -69,7 +69,7 @@ def test_a_truncated_class_name_leaves_no_room():
 
 
 def test_all_texts_that_do_not_fit_are_listed_in_order():
-    endings = [" sharp.", " a b c d e f g h.", " old.", " a b c d e f g h i."]
+    endings = [" sharp.", " a b c d.", " old.", " a b c d e f g h i."]
     beyond = beyond_context(["a cat,", "a big red dog,"], endings, tokenizer=like_clip)
     assert list(beyond) == [(1, 1), (1, 3)]
     assert list(beyond_context([], endings, tokenizer=like_clip)) == []

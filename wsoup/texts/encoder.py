@@ -11,9 +11,8 @@ This makes the paper's searches (Algorithms 1 and 2) affordable on a CPU without
 from __future__ import annotations
 
 import warnings
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import lru_cache, partial
 from typing import Annotated, Any, Literal
 
 import torch
@@ -22,11 +21,10 @@ from torch import Tensor
 
 from wsoup.base.arguments import Natural, Texts, Whole, at_the_door
 from wsoup.core.arrays import Device
-from wsoup.texts.fast import FastTexts, PrefixBatch, default_batch_tokens
-from wsoup.texts.models import check_texts, finite, masked_padding, read_tower
-from wsoup.texts.plain import TOLERANCE, PlainTexts
-from wsoup.texts.tokens import SplitTokenizer, Tokenizer, Tokens, last_token, split_head
-from wsoup.texts.tower import TextTower
+from wsoup.texts.fast import FastTexts, PrefixBatch
+from wsoup.texts.models import TOLERANCE, PlainTexts, check_texts, finite, read_tower
+from wsoup.texts.tokens import SplitTokenizer, Tokenizer, Tokens, by_head, last_token
+from wsoup.texts.tower import TextTower, default_batch_tokens
 from wsoup.towers.encoder import Encoder
 
 PLAIN_BATCH = 16
@@ -74,25 +72,20 @@ class PromptEncoder:
     ) -> None:
         self.device, self.dtype, self.tokenizer = torch.device(device), dtype, tokenizer
         self.texts_encoded = 0
-        check_texts(model, tokenizer, device=self.device)
-        batch_tokens = batch_tokens or default_batch_tokens(self.device)
-        self._plain = PlainTexts(
-            model,
-            tokenizer,
-            device=self.device,
-            dtype=dtype,
-            batch_tokens=PLAIN_BATCH * batch_tokens,
-            masked_padding=masked_padding(model),
-        )
-        with torch.no_grad():
-            tower, reads = read_tower(model, dtype=dtype) or (None, last_token(self._plain.padding))
-        self._fast: FastTexts | None = None
-        if tower is not None:
-            self._fast = FastTexts(tower, batch_tokens=batch_tokens, cache_bytes=cache_bytes)
-        self._splitter = SplitTokenizer(tokenizer, reads=reads, class_token=tower.class_token if tower else None)
-        self._prefixes: OrderedDict[tuple[str, ...], tuple[list[PrefixBatch], list[int]]] = OrderedDict()
-        self._verified = self._fast is None
         self._origin: Encoder | None = None
+        self._size = check_texts(model, tokenizer, device=self.device)
+        batch_tokens = batch_tokens or default_batch_tokens(self.device)
+        plain_tokens = PLAIN_BATCH * batch_tokens
+        with torch.no_grad():
+            self._plain = PlainTexts(model, tokenizer, device=self.device, dtype=dtype, batch_tokens=plain_tokens)
+            tower, reads = read_tower(model, dtype=dtype) or (None, last_token(self._plain.padding))
+            self._splitter = SplitTokenizer(tokenizer, reads=reads, class_token=tower.class_token if tower else None)
+            self._fast: FastTexts | None = None
+            if tower is not None:
+                self._fast = FastTexts(tower, batch_tokens=batch_tokens, cache_bytes=cache_bytes)
+                started = partial(_started, splitter=self._splitter, fast=self._fast)
+                self._started = lru_cache(maxsize=KEPT_PREFIX_LISTS)(started)
+                self._verify()
 
     @classmethod
     def of(cls, encoder: Encoder) -> PromptEncoder:
@@ -108,10 +101,7 @@ class PromptEncoder:
 
     @property
     def fast(self) -> bool:
-        """Whether texts take the fast path, which is verified against `encode_text` on first use."""
-        if not self._verified:
-            self._verified = True
-            self._verify()
+        """Whether texts take the fast path."""
         return self._fast is not None
 
     @property
@@ -122,7 +112,7 @@ class PromptEncoder:
     @property
     def tower(self) -> TextTower | None:
         """The text tower with packed weights, or None if `fast` is False."""
-        return self._fast.tower if self.fast and self._fast else None
+        return None if self._fast is None else self._fast.tower
 
     @property
     def tokens_encoded(self) -> int:
@@ -138,11 +128,12 @@ class PromptEncoder:
     @torch.no_grad()
     def encode(self, prompts: Texts) -> Tensor:
         """Features of whole texts: P texts -> (P, D) float32, L2-normalised, in the order given."""
-        fast = self.fast
         self.texts_encoded += len(prompts)
-        if fast:
-            return finite(self._encode_whole(prompts))
-        return finite(self._plain.encode(prompts or PROBE_PREFIXES)[: len(prompts)])
+        if not prompts:
+            return torch.empty(0, self._size, device=self.device)
+        if self._fast is None:
+            return finite(self._plain.encode(prompts))
+        return finite(self._fast.encode(self._splitter.sequences(prompts)))
 
     @at_the_door
     @torch.no_grad()
@@ -179,12 +170,14 @@ class PromptEncoder:
         self.texts_encoded += len(suffixes) * len(prefixes)
         if token_offset:
             self._fill_with_offset(out, prefixes, suffixes, token_offset=token_offset, formula=offset_formula)
-        elif not self.fast:
+        elif self._fast is None:
             for i, suffix in enumerate(suffixes):
                 out[i] = self._plain.encode([prefix + suffix for prefix in prefixes])
         else:
-            for head, rows in _by_head(suffixes).items():
-                self._fill_after_head(out, prefixes, suffixes, head=head, rows=rows)
+            for head, rows in by_head(suffixes).items():
+                for i, classes in self._fill_after_head(out, prefixes, suffixes, head=head, rows=rows):
+                    wholes = self._splitter.sequences([prefixes[c] + suffixes[i] for c in classes])
+                    out[i, classes] = self._fast.encode(wholes)
         return finite(out)
 
     def grid_blocks(
@@ -207,25 +200,19 @@ class PromptEncoder:
             block = suffixes[which]
             yield which, self.encode_grid(prefixes, block, token_offset=token_offset, offset_formula=offset_formula)
 
-    def _encode_whole(self, prompts: Sequence[str]) -> Tensor:
-        """Whole texts on the fast path: (P, D)."""
-        assert self._fast is not None
-        return self._fast.encode(self._splitter.sequences(prompts))
-
     def _fill_after_head(
         self, out: Tensor, prefixes: Sequence[str], suffixes: Sequence[str], *, head: str, rows: list[int]
-    ) -> None:
-        """Fill `out` for the suffixes `rows`, all of which have `head` before their first white space."""
+    ) -> list[tuple[int, list[int]]]:
+        """Fill `out` for the suffixes `rows`, all of which have `head` before their first white space.
+
+        Returns (row, classes) of texts that have to be encoded whole: they are not safe to split, or too long.
+        """
         heads = tuple(prefix + head for prefix in prefixes)
         tails = [suffixes[i][len(head) :] for i in rows]
         safe = self._splitter.safe(heads, tails)
-        if any(safe):
-            tokens = self._splitter.suffixes([tail for tail, ok in zip(tails, safe, strict=True) if ok])
-            # The tokenizer truncates texts that are too long, given as whole strings.
-            for i, classes in self._fill(out, heads, tokens, rows=[i for i, ok in zip(rows, safe, strict=True) if ok]):
-                out[i, classes] = self._encode_whole([prefixes[c] + suffixes[i] for c in classes])
-        for i in (i for i, ok in zip(rows, safe, strict=True) if not ok):
-            out[i] = self._encode_whole([prefix + suffixes[i] for prefix in prefixes])
+        tokens = self._splitter.suffixes([tail for tail, ok in zip(tails, safe, strict=True) if ok])
+        too_long = self._fill(out, heads, tokens, rows=[i for i, ok in zip(rows, safe, strict=True) if ok])
+        return too_long + [(i, list(range(len(heads)))) for i, ok in zip(rows, safe, strict=True) if not ok]
 
     def _fill(
         self, out: Tensor, prefixes: tuple[str, ...], suffixes: list[Tokens], *, rows: list[int]
@@ -235,23 +222,14 @@ class PromptEncoder:
         Returns (row, classes) of texts that cannot be joined from their parts, because they exceed `room` or the
         prefix accepts no suffix. Their features in `out` are wrong, and the caller has to replace them.
         """
-        assert self._fast is not None
-        room = self._splitter.room
-        if prefixes not in self._prefixes:
-            starts = self._splitter.prefixes(prefixes)
-            lengths = [len(start) if self._splitter.accepts_suffix(start) else room for start in starts]
-            self._prefixes[prefixes] = self._fast.prefix_batches(starts), lengths
-            if len(self._prefixes) > KEPT_PREFIX_LISTS:
-                self._prefixes.popitem(last=False)
-        self._prefixes.move_to_end(prefixes)
-        batches, lengths = self._prefixes[prefixes]
+        if self._fast is None or not rows:
+            return []
+        batches, lengths = self._started(prefixes)
         sequences = [self._splitter.finished(suffix) for suffix in suffixes]
         self._fast.fill(out, batches, sequences, rows=rows)
-        too_long = (
-            (i, [c for c, length in enumerate(lengths) if length + len(sequence) > room])
-            for i, sequence in zip(rows, sequences, strict=True)
-        )
-        return [(i, classes) for i, classes in too_long if classes]
+        rooms = [self._splitter.room - len(sequence) for sequence in sequences]
+        too_long = ([c for c, length in enumerate(lengths) if length > room] for room in rooms)
+        return [(i, classes) for i, classes in zip(rows, too_long, strict=True) if classes]
 
     def _fill_with_offset(
         self, out: Tensor, prefixes: Sequence[str], suffixes: Sequence[str], *, token_offset: int, formula: str
@@ -264,26 +242,15 @@ class PromptEncoder:
             gap = end_of_text + NULL * (token_offset - 2) + self._splitter.suffixes([","])[0][:-1]
         ends = [gap + suffix for suffix in self._splitter.suffixes(suffixes)]
         starts = self._splitter.prefixes(prefixes)
-        if not self.fast or self._fast is None:
+        if self._fast is None:
             for i, end in enumerate(ends):
                 out[i] = self._plain.encode_joined(starts, end, context=self._splitter.context)
             return
         for i, classes in self._fill(out, tuple(prefixes), ends, rows=list(range(len(ends)))):
             out[i, classes] = self._fast.encode([self._splitter.finished(starts[c] + ends[i]) for c in classes])
 
-    @property
-    def _size(self) -> int:
-        """D, features per text."""
-        return self._fast.tower.size if self.fast and self._fast else self._plain_size
-
-    @cached_property
-    def _plain_size(self) -> int:
-        return self._plain.encode(PROBE_PREFIXES).shape[-1]
-
-    @torch.no_grad()
     def _verify(self) -> None:
         """Compare both ways of the fast path with `encode_text` on a few texts; if they differ, do without it."""
-        assert self._fast is not None
         texts = [prefix + suffix for suffix in PROBE_SUFFIXES for prefix in PROBE_PREFIXES]
         expected = self._plain.encode(texts)
         grid = self.encode_grid(PROBE_PREFIXES, PROBE_SUFFIXES).flatten(0, 1)
@@ -291,18 +258,19 @@ class PromptEncoder:
         self.texts_encoded = 0  # nobody asked for these
         distance = differences.norm(dim=-1).max().item()
         tf32 = self.device.type == "cuda" and torch.get_float32_matmul_precision() != "highest"
-        if not distance <= max(TOLERANCE[self._fast.tower.dtype], TF32_TOLERANCE * tf32):
+        if self.tower and not distance <= max(TOLERANCE[self.tower.dtype], TF32_TOLERANCE * tf32):
             warnings.warn(
                 f"the fast text path differs from this model's encode_text by {distance:.2g} (features are unit "
                 "vectors); texts are encoded the plain way, which is right but slow",
-                stacklevel=3,
+                stacklevel=4,
             )
             self._fast = None
 
 
-def _by_head(suffixes: Sequence[str]) -> dict[str, list[int]]:
-    """Indices of the suffixes by what they have before their first white space."""
-    groups: dict[str, list[int]] = {}
-    for i, suffix in enumerate(suffixes):
-        groups.setdefault(split_head(suffix)[0], []).append(i)
-    return groups
+def _started(
+    prefixes: tuple[str, ...], *, splitter: SplitTokenizer, fast: FastTexts
+) -> tuple[list[PrefixBatch], list[int]]:
+    """Prefixes in batches, and their lengths in tokens: the whole room for one that accepts no suffix."""
+    starts = splitter.prefixes(prefixes)
+    lengths = [len(start) if splitter.accepts_suffix(start) else splitter.room for start in starts]
+    return fast.prefix_batches(starts), lengths

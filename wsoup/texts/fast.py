@@ -19,15 +19,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wsoup.texts.plain import halving, split_evenly
+from wsoup.texts.models import halving, split_evenly
 from wsoup.texts.tokens import Tokens
 from wsoup.texts.tower import TextTower, additive
 from wsoup.texts.trie import BLOCK_SIZES, SMALLEST_ON_CUDA, TrieBlock, common_beginning, pack, pack_well
 
-CPU_BATCH_TOKENS, GPU_BATCH_TOKENS = 1024, 65536
-"""Tokens in one forward pass: as many as fit a CPU's cache, or keep a GPU busy."""
-BYTES_PER_TOKEN = 1 << 17
-"""Most memory that one token takes in a forward pass: a small GPU gets smaller batches."""
 LIST_BLOCK = 64
 """Nodes per block for a list of texts without a common prefix."""
 PREFIX_TOKENS = 4096
@@ -103,7 +99,7 @@ class FastTexts:
         smallest = SMALLEST_ON_CUDA if self.tower.device.type == "cuda" else BLOCK_SIZES[0]
         remainders = [sequence[len(beginning) :] for sequence in sequences]
         packed = pack_well(remainders, smallest=smallest, largest=self.batch_tokens // n_prefixes)
-        blocks = [BlockTensors.of(block, beginning=beginning, tower=self.tower) for block in packed]
+        blocks = [BlockTensors(block, beginning=beginning, tower=self.tower) for block in packed]
         places = torch.tensor(rows, device=out.device)
         for batch in prefixes:
             past = self.cache.past(batch, beginning)
@@ -142,32 +138,18 @@ class FastTexts:
         return self.tower.features(self.tower.embed(tokens_, depths_), mask=additive(mask_), reads=reads_)
 
 
-@dataclass(frozen=True)
 class BlockTensors:
     """A `TrieBlock` on the device: tokens (T,), depths (T,), mask (1, T, T), reads (1, R), members (R,).
 
-    `before` says which of the tokens between the prefix and the block are visible.
+    `beginning` comes between the prefix and the block; `before` says which of its tokens are visible.
     """
 
-    tokens: Tensor
-    depths: Tensor
-    mask: Tensor
-    reads: Tensor
-    members: Tensor
-    before: list[bool]
-
-    @classmethod
-    def of(cls, block: TrieBlock, *, beginning: Tokens, tower: TextTower) -> BlockTensors:
-        """`beginning` comes between the prefix and the block."""
-        device = tower.device
-        return cls(
-            tokens=torch.tensor(block.tokens, device=device),
-            depths=torch.tensor(block.depths, device=device) + len(beginning),
-            mask=torch.from_numpy(_mask(block, tower=tower, after=beginning)).to(device)[None],
-            reads=torch.tensor(block.reads, device=device)[None],
-            members=torch.tensor(block.members, device=device),
-            before=tower.visible(beginning),
-        )
+    def __init__(self, block: TrieBlock, *, beginning: Tokens, tower: TextTower) -> None:
+        on_device = partial(torch.tensor, device=tower.device)
+        self.tokens, self.depths = on_device(block.tokens), on_device(block.depths) + len(beginning)
+        self.mask = torch.from_numpy(_mask(block, tower=tower, after=beginning)).to(tower.device)[None]
+        self.reads, self.members = on_device(block.reads)[None], on_device(block.members)
+        self.before = tower.visible((None, *beginning)[:-1])
 
 
 class PrefixCache:
@@ -217,7 +199,7 @@ class PrefixCache:
         device = prefixes.tokens.device
         positions = (prefixes.lengths[:, None] + len(past) - 1).clamp_(max=self.tower.context - 1).to(device)
         x = self.tower.embed(torch.full_like(positions, beginning[-1]), positions)  # (n, 1, width)
-        visible = visible_past(prefixes.lengths, past, visible=self.tower.visible(beginning))
+        visible = visible_past(prefixes.lengths, past, visible=self.tower.visible((None, *beginning)[:-1]))
         self.tower.n_tokens += len(positions)
         return self.tower.states(x, mask=additive(visible[:, None]).to(device), past=past)
 
@@ -237,16 +219,6 @@ class PrefixCache:
             self.nbytes += size
 
 
-def default_batch_tokens(device: torch.device) -> int:
-    """Tokens in one forward pass. On a GPU from its total, not its free memory: results may not depend on that."""
-    if device.type == "cpu":
-        return CPU_BATCH_TOKENS
-    if device.type != "cuda":
-        return GPU_BATCH_TOKENS // 4
-    memory = torch.cuda.get_device_properties(device).total_memory
-    return max(CPU_BATCH_TOKENS, min(GPU_BATCH_TOKENS, memory // (2 * BYTES_PER_TOKEN)))
-
-
 def visible_past(lengths: Tensor, past: Sequence[Tensor], *, visible: Sequence[bool]) -> Tensor:
     """(n, K) bool: which cached keys are visible after prefixes of these lengths (n,), whose padding is not.
 
@@ -258,7 +230,7 @@ def visible_past(lengths: Tensor, past: Sequence[Tensor], *, visible: Sequence[b
 
 def _mask(block: TrieBlock, *, tower: TextTower, after: Tokens = ()) -> np.ndarray:
     """(T, T) bool: which nodes each node sees; the tokens `after` come before the block."""
-    visible = tower.visible(block.tokens, before=block.before(after[-1] if after else None))
+    visible = tower.visible(block.before(after[-1] if after else None))
     return block.mask() & np.array(visible, dtype=bool)
 
 

@@ -33,28 +33,21 @@ SPARE_TOKENS = 8
 class ClassToken:
     """CoCa's class token after the context, where its feature is read, and what its attention mask hides.
 
-    The mask of open_clip's `TextTransformer` hides padding, recognised by its id, from every token. The weights were
-    trained with a mask that is off by one (`shifted`): it hides the key *after* each padding token. So the class token
-    sees the real tokens and the first padding token, and sees itself only if a text fills the context.
+    The mask of open_clip's `TextTransformer` hides padding, recognised by its id, from every token. All weights were
+    trained with a mask that is off by one: it hides the key *after* each padding token. So the class token sees the
+    real tokens and the first padding token, and sees itself only if a text fills the context.
 
     Attributes:
         id: stands for it in token sequences; no token has it.
         null: the id of padding.
-        shifted: False for a tower built with `correct_cls_mask`.
     """
 
     id: int
     null: int
-    shifted: bool
 
     def after(self, length: int, *, context: int) -> Tokens:
         """The tokens after a text of `length` tokens that are visible to any token."""
-        return (self.null, self.id) if self.shifted and length < context else (self.id,)
-
-    def visible(self, tokens: Sequence[int], *, before: Sequence[int | None]) -> list[bool]:
-        """Whether later tokens see the keys of these; `before` holds the token before each, or None."""
-        deciding = [b if self.shifted else token for token, b in zip(tokens, before, strict=True)]
-        return [token != self.null for token in deciding]
+        return (self.null, self.id) if length < context else (self.id,)
 
 
 class SplitTokenizer:
@@ -163,14 +156,16 @@ def last_token(null: int) -> Callable[[Tensor], Tensor]:
     return lambda tokens: tokens.shape[1] - 1 - (tokens != null).flip(1).int().argmax(dim=1)
 
 
-def split_head(suffix: str) -> tuple[str, str]:
-    """What comes before the first white space, and the rest.
+def by_head(suffixes: Sequence[str]) -> dict[str, list[int]]:
+    """Indices of suffixes by what they have before their first white space.
 
-    >>> split_head(", which has claws."), split_head(" sharp"), split_head(".")
-    ((',', ' which has claws.'), ('', ' sharp'), ('.', ''))
+    >>> by_head([", which has claws.", " sharp", ".", ", old."])
+    {',': [0, 3], '': [1], '.': [2]}
     """
-    space = SPACE.search(suffix)
-    return (suffix, "") if space is None else (suffix[: space.start()], suffix[space.start() :])
+    groups: dict[str, list[int]] = {}
+    for i, suffix in enumerate(suffixes):
+        groups.setdefault(SPACE.split(suffix, maxsplit=1)[0], []).append(i)
+    return groups
 
 
 def _is_plain(text: str) -> bool:
@@ -210,13 +205,9 @@ def check_fits(
 
 def alike(texts: Sequence[str], *, tokenizer: Tokenizer) -> list[tuple[str, str]]:
     """Pairs (first, later) of different texts with the same tokens, such as ``blue`` and ``Blue`` for CLIP."""
-    if not texts:
-        return []
     first: dict[Tokens, str] = {}
-    named = [
-        (first.setdefault(tuple(row), text), text)
-        for row, text in zip(tokenizer(list(texts)).tolist(), texts, strict=True)
-    ]
+    rows = tokenizer(list(texts)).tolist() if texts else []
+    named = [(first.setdefault(tuple(row), text), text) for row, text in zip(rows, texts, strict=True)]
     return [pair for pair in named if pair[0] != pair[1]]
 
 
@@ -224,20 +215,15 @@ def too_long(
     texts: Sequence[str], *, stems: Sequence[str], tokenizer: Tokenizer, token_offset: int = 0
 ) -> Iterator[tuple[str, str]]:
     """The longest class prompt with each text that does not fit after it; arguments as `check_fits`."""
-    endings = [prompts.after_comma(text, period=True) for text in texts]
-    for c, i in beyond_context(prompts.with_comma(stems), endings, tokenizer=tokenizer, token_offset=token_offset):
-        whole = stems[c] + prompts.ending(texts[i], period=True)
-        if token_offset or int(token_lengths([whole], tokenizer=tokenizer)) >= _capacity(tokenizer):
-            yield stems[c], texts[i]
+    endings = [prompts.ending(text, period=True) for text in texts]
+    for c, i in beyond_context(stems, endings, tokenizer=tokenizer, token_offset=token_offset):
+        yield stems[c], texts[i]
 
 
 def check_prompts(texts: Sequence[str], *, tokenizer: Tokenizer, origin: object, step: str) -> None:
-    """Raise PoolError for the first whole prompt that fills the context: it may have been truncated."""
-    capacity = _capacity(tokenizer)
-    long = [text for text in texts if len(text.encode()) + SPARE_TOKENS > capacity]
-    for text, length in zip(long, token_lengths(long, tokenizer=tokenizer).tolist() if long else (), strict=True):
-        if length >= capacity:
-            refuse(text, after="", tokenizer=tokenizer, origin=origin, step=step)
+    """Raise PoolError for the first whole prompt that does not fit the context."""
+    for _, i in beyond_context([""], texts, tokenizer=tokenizer):
+        refuse(texts[i], after="", tokenizer=tokenizer, origin=origin, step=step)
 
 
 def beyond_context(
@@ -245,22 +231,18 @@ def beyond_context(
 ) -> Iterator[tuple[int, int]]:
     """(index of the longest prefix, index of a suffix) for each suffix that does not fit after it, in their order.
 
-    Counts the tokens of the two; the whole text may have fewer, where tokens merge between them.
+    A text that fills the context does not fit: it may have been truncated. With null tokens in between it does.
     """
     if not prefixes or not suffixes:
         return
-    before = token_lengths(prefixes, tokenizer=tokenizer)
-    longest, both = int(before.argmax()), int(token_lengths([""], tokenizer=tokenizer))  # each has a start and an end
-    room = _capacity(tokenizer) + both - int(before.max()) - token_offset
-    long = [i for i, suffix in enumerate(suffixes) if len(suffix.encode()) + SPARE_TOKENS > room]
-    if long:
-        lengths = token_lengths([suffixes[i] for i in long], tokenizer=tokenizer).tolist()
-        yield from ((longest, i) for i, length in zip(long, lengths, strict=True) if length > room)
-
-
-def _capacity(tokenizer: Tokenizer) -> int:
-    """Tokens of a text that fills the context, as `token_lengths` counts them."""
-    return int(token_lengths(["a " * tokenizer([""]).shape[1]], tokenizer=tokenizer))
+    lengths = token_lengths([*prefixes, "a " * tokenizer([""]).shape[1]], tokenizer=tokenizer)
+    longest, room = int(lengths[:-1].argmax()), int(lengths[-1]) - max(1, token_offset)
+    bytes_left = room - int(lengths[longest]) - SPARE_TOKENS
+    long = [i for i, suffix in enumerate(suffixes) if len(suffix.encode()) > bytes_left]
+    wholes = [prefixes[longest] + suffixes[i] for i in long]
+    for i, length in zip(long, token_lengths(wholes, tokenizer=tokenizer).tolist(), strict=True):
+        if length > room:
+            yield longest, i
 
 
 def refuse(

@@ -25,6 +25,11 @@ from wsoup.core.packed import Linear
 from wsoup.texts.tokens import ClassToken
 from wsoup.towers.blocks import PackedBlock, split_heads
 
+CPU_BATCH_TOKENS, GPU_BATCH_TOKENS = 1024, 65536
+"""Tokens in one forward pass: as many as fit a CPU's cache, or keep a GPU busy."""
+BYTES_PER_TOKEN = 1 << 17
+"""Most memory that one token takes in a forward pass: a small GPU gets smaller batches."""
+
 
 class TextTower:
     """A causal text tower with packed weights.
@@ -89,14 +94,9 @@ class TextTower:
             x = torch.where(((positions >= 1) & (positions <= n))[..., None], learned, x)
         return x + F.embedding(positions, self.positions).to(self.stream_dtype)
 
-    def visible(self, tokens: Sequence[int], *, before: Sequence[int | None] | None = None) -> list[bool]:
-        """Whether later tokens see the keys of these.
-
-        `before` holds the token before each, or None if that is not padding; by default each precedes the next.
-        """
-        if self.class_token is None:
-            return [True] * len(tokens)
-        return self.class_token.visible(tokens, before=[None, *tokens][:-1] if before is None else before)
+    def visible(self, before: Sequence[int | None]) -> list[bool]:
+        """Whether later tokens see the keys of some tokens, given the one before each; None is no padding."""
+        return [self.class_token is None or token != self.class_token.null for token in before]
 
     def flops(self, tokens: int, *, reads: int) -> int:
         """Multiplications and additions in the matrix products of `tokens` nodes, `reads` of which are read."""
@@ -178,6 +178,16 @@ class TextTower:
             k, v = torch.cat(list(kv), dim=3)
             mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None].to(q.dtype))
         return _contiguous(mixed.transpose(1, 2), dtype=self.dtype).reshape(n, rows, -1)
+
+
+def default_batch_tokens(device: torch.device) -> int:
+    """Tokens in one forward pass. On a GPU from its total, not its free memory: results may not depend on that."""
+    if device.type == "cpu":
+        return CPU_BATCH_TOKENS
+    if device.type != "cuda":
+        return GPU_BATCH_TOKENS // 4
+    memory = torch.cuda.get_device_properties(device).total_memory
+    return max(CPU_BATCH_TOKENS, min(GPU_BATCH_TOKENS, memory // (2 * BYTES_PER_TOKEN)))
 
 
 def additive(visible: Tensor) -> Tensor:

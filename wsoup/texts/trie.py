@@ -57,12 +57,8 @@ def common_beginning(a: Sequence[int], b: Sequence[int]) -> int:
     >>> common_beginning([1, 2, 3], [1, 2, 4, 5])
     2
     """
-    n = 0
-    for x, y in zip(a, b, strict=False):
-        if x != y:
-            break
-        n += 1
-    return n
+    shorter = min(len(a), len(b))
+    return next((n for n in range(shorter) if a[n] != b[n]), shorter)
 
 
 def pack(sequences: Sequence[Sequence[int]], *, size: int) -> list[TrieBlock]:
