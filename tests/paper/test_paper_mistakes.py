@@ -16,9 +16,8 @@ from oracle_world import DESCRIPTORS, NAMES, WORDS, images_near
 from wsoup.core.scoring import normalize
 from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.testsets import TestSet
-from wsoup.paper import coverage, searches, verify
-from wsoup.paper.searches import Compared, Step
-from wsoup.paper.verify import Known, usual_causes
+from wsoup.paper import coverage, verify
+from wsoup.paper.verify import Compared, Known, Step, usual_causes
 from wsoup.search.rank.source import Source
 from wsoup.texts.encoder import PromptEncoder
 
@@ -47,7 +46,6 @@ class Run:
     gpt: dict[str, dict[str, list[str]]]
     params: EvaluateParams
     pools: dict[str, list[str]]
-    soup: list[str]
     period: dict[str, bool]
 
     def counted(self, log: list[Known]) -> list[Compared]:
@@ -75,50 +73,31 @@ def right(tiny_encoder) -> Run:
         gpt={test.name: SAID for test in tests},
         params=EvaluateParams.model_validate(PARAMS),
         pools={"words": WORDS, "descriptors": DESCRIPTORS},
-        soup=greedy(source),
-        period=dict(searches.PERIOD),
+        period=dict(verify.PERIOD),
     )
-
-
-def greedy(source: Source) -> list[str]:
-    """Algorithm 1 by a plain loop, on the first seed."""
-
-    def count(texts: list[str]) -> int:
-        features = torch.cat(list(source.text_blocks(texts, period=True)))
-        return searches.right_and_near(*source.images_of(1), normalize(features.sum(dim=0)))[0]
-
-    ranked = sorted(DESCRIPTORS, key=lambda text: -count([text]))
-    soup = ranked[:1]
-    for text in ranked[1:]:
-        if count([*soup, text]) > count(soup):
-            soup.append(text)
-    return soup
 
 
 @pytest.fixture(scope="module")
 def logs(right) -> tuple[list[Step], list[Known]]:
     """The right code's counts, in the form of the authors' logs."""
-    steps = [Step("word", 1, 1, i + 1, text, 0.0) for i, text in enumerate(CHAIN)]
-    steps += [Step("descriptor", 1, int(i > 0), i, text, 0.0) for i, text in enumerate(right.soup)]
-    searched = searches.score(steps, source=right.source)
+    steps = [Step("word", 1, 1, text, 0.0) for text in CHAIN]
+    steps += [Step("descriptor", 1, int(i > 0), text, 0.0) for i, text in enumerate(DESCRIPTORS[:3])]
+    searched = verify.score(steps, source=right.source)
     blank = [Known(method, 1, test.name, 1000, 0) for method in verify.ROWS for test in right.tests]
     counted = [Known(line.row, line.seed, line.on, line.of, line.ours) for line in right.counted(blank)]
     return [step._replace(theirs=round(100.0 * line.ours / line.of, 3)) for step, line in searched.items()], counted
 
 
 def disagreements(run: Run, *, logs: tuple[list[Step], list[Known]], right: Run) -> dict[str, list[str]]:
-    """Lines of the searches, counts, whole searches and pools that disagree."""
+    """Lines of the searches, counts and pools that disagree."""
     expected = {pool: coverage.facts(texts) for pool, texts in right.pools.items()}
-    searched = searches.score(logs[0], source=run.source, period=run.period)
+    searched = verify.score(logs[0], source=run.source, period=run.period)
     counted = run.counted(logs[1])
-    steps = [step for step in logs[0] if step.soup == "descriptor"]
-    soup = searches.soup_agrees(steps, members=run.soup, source=run.source, period=run.period["descriptor"])
     ours = {pool: coverage.facts(texts) for pool, texts in run.pools.items()}
     return {
         "search": [line.on for line in searched.values() if not line.agrees],
         "counts": [f"{line.row} {line.on}" for line in counted if not line.agrees],
-        "soup": [] if soup[0] else [soup[1]],
-        "pools": [says for same, says in coverage.compare(ours, expected=expected) if not same],
+        "pools": [says for same, says in coverage.compare(ours, theirs=expected) if not same],
         "causes": usual_causes(counted),
     }
 
@@ -179,7 +158,6 @@ MISTAKES: dict[str, tuple[Callable[[Run], Run], str]] = {
     "GPT texts of other ends": (lambda run: replace(run, gpt=dict.fromkeys(run.gpt, UNENDED)), "counts"),
     "other words": (lambda run: replace(run, pools=run.pools | {"words": WORDS[3:]}), "pools"),
     "half the descriptors": (lambda run: replace(run, pools=run.pools | {"descriptors": DESCRIPTORS[::2]}), "pools"),
-    "a soup that shares one member": (lambda run: replace(run, soup=[run.soup[0], "which has wood"]), "soup"),
 }  # fmt: skip
 
 
@@ -207,14 +185,3 @@ def test_a_mistake_is_found(mistake, right, logs):
     wrong = disagreements(change(right), logs=logs, right=right)
     assert wrong[where]
     assert bool(wrong["causes"]) == bool(wrong["counts"])
-
-
-def test_a_soup_may_part_at_a_near_tie_and_nowhere_else(right, logs):
-    """The last member won by fewer images than half precision may move; the worst descriptor makes any soup worse."""
-    steps = [step for step in logs[0] if step.soup == "descriptor"]
-    shorter = searches.soup_agrees(steps, members=right.soup[:-1], source=right.source)
-    assert shorter[0]
-    assert shorter[1].endswith(f"the first {len(right.soup) - 1} are the same, they part at a near tie")
-    worse = searches.soup_agrees(steps, members=[right.soup[0], "which has wood"], source=right.source)
-    assert not worse[0]
-    assert worse[1].endswith("the first 1 are the same, they part where no tie is near")

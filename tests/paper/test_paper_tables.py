@@ -158,7 +158,7 @@ TABLES = {
 
 @pytest.mark.parametrize(("name", "theirs"), TABLES.items())
 def test_each_row_means_what_the_papers_row_means(name, theirs):
-    ours = [(row.label, meaning(row.variant, row.row)) for row in paper.rows(name) if not row.reported]
+    ours = [(row.label, meaning(row.variant, row.row)) for row in paper.rows(name) if row.row]
     if name == "parameter_efficiency":  # its second "VPT shallow 3 tokens" is one deep token in the authors' scripts
         assert ours.pop(3) == ("VPT shallow 3 tokens", plain("visual_prompt 1 3"))
     assert ours == [(label, theirs[label]) for label, _ in ours]

@@ -206,13 +206,11 @@ def check_tables(folder: Path, *, counts: dict[str, int]) -> None:
 
 
 def check_figures(project: Path, *, made: int) -> None:
-    """Every figure that `coverage` lists as made exists and is not empty."""
+    """Every figure of data/paper/figures.csv that this params.yaml makes exists and is not empty."""
     params = parse_params(yaml.safe_load((project / "params.yaml").read_text()), origin="params.yaml")
-    places = [
-        line.split(": ")[1].split(";")[0]
-        for line in coverage.figures(coverage.of_params(params.model_dump(mode="json", by_alias=True)))
-        if line[2] == "*" and ": reports/" in line
-    ]
+    settings = coverage.of_params(params.model_dump(mode="json", by_alias=True))
+    figures = [line for line in paper.read("figures") if line["made_by"].startswith("reports/")]
+    places = [figure["made_by"] for figure in figures if not list(coverage.lacks([figure["needs"]], settings))]
     assert len(places) == made
     for place in places:
         plot = project / f"{place}.json"

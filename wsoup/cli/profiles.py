@@ -100,12 +100,10 @@ def profile_paper(
         return
     if table is not None:
         from wsoup.check.whole import load_params
-        from wsoup.paper.coverage import as_text, coverage, figures, of_params, unknown
+        from wsoup.paper.coverage import as_text, coverage, of_params
 
         run = of_params(load_params(params).model_dump(mode="json", by_alias=True))
-        print(as_text(coverage(run, table=table), unsure=unknown(run)), end="")
-        if table == "all":
-            print("figures and claims:", *figures(run), sep="\n")
+        print(as_text(coverage(run, table=table)), end="")
         return
     if data_root is None:
         raise ParamsError("profile paper needs --data-root, the folder with CoOp's dataset folders")

@@ -16,7 +16,7 @@ from wsoup.cli.common import Force, ParamsFile, Terminal, visible
 from wsoup.disk.files import Artifacts
 
 if TYPE_CHECKING:
-    from wsoup.paper.searches import Compared, Verdict
+    from wsoup.paper.verify import Compared, Verdict
 
 verify_app = typer.Typer(help="Compare a run with the paper authors' results.", no_args_is_help=True)
 
@@ -102,10 +102,10 @@ def _disagreements(lines: list[Compared]) -> Table:
     table = Table(box=None, pad_edge=False)
     for title in ("row", "seed", "on"):
         table.add_column(title, overflow="fold")
-    for title in ("theirs", "ours", "difference", "explained"):
+    for title in ("theirs", "ours", "explained"):
         table.add_column(title, justify="right", no_wrap=True)
     for line in lines:
-        counts = (f"{line.theirs:,}", f"{line.ours:,}", f"{line.ours - line.theirs:+,}", f"{line.within:,}")
+        counts = (f"{line.theirs:,} of {line.of:,}", f"{line.ours:,} of {line.ours_of:,}", f"{line.within:,}")
         table.add_row(line.row, str(line.seed), escape(line.on), *counts)
     return table
 

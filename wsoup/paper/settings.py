@@ -111,7 +111,7 @@ def differs_always(
     for known in paper.differs.values():
         matches = all(any(fnmatch(name, p) for p in known.get(key, ["*"])) for key, name in names.items())
         if matches and known.get("column", "accuracy") == column and not _has_list(known, run, variant=variant):
-            yield known["why"]
+            yield str(known["why"])
 
 
 def differing(run: Settings, *, paper: Settings, variant: str, row: str) -> list[str]:
@@ -128,7 +128,7 @@ def differing(run: Settings, *, paper: Settings, variant: str, row: str) -> list
         if ours != theirs and ours not in AS_FINE.get(key, ()) and not only_observes:
             phrases.append(f"{key}: {_shown(ours)}, the paper's {_shown(theirs)}")
     if variant != PRETRAINED or soups:
-        phrases += _images_differ(run)
+        phrases += images_differ(run)
     if row == "ensemble" or row.startswith("gpt_"):
         phrases += _baselines_differ(run, keys=ENSEMBLE_KEYS if row == "ensemble" else GPT_KEYS)
     drawn_from = [pools for start, pools in DRAWN_FROM.items() if row.startswith(start)]
@@ -138,7 +138,7 @@ def differing(run: Settings, *, paper: Settings, variant: str, row: str) -> list
     return phrases + [phrase for pool in pools for phrase in _pool_differs(pool, run, paper)]
 
 
-def _images_differ(run: Settings) -> Iterable[str]:
+def images_differ(run: Settings) -> Iterable[str]:
     """Why the few-shot images are not the paper's; the authors' draws of ImageNet are CoOp's pickles."""
     roles = {key: role for key, role in run.values.items() if re.fullmatch(r"datasets\.[^.]+\.role", key)}
     for source in (key.split(".")[1] for key, role in roles.items() if role == "source"):

@@ -56,8 +56,6 @@ SINGLE_TEXTS = ("single_descriptors", "word_chains")
 """The paper's tables 1 and 2: single texts, each alone, with the plain template whatever the dataset."""
 NO_TEXT = "(class name only)"
 TABLES = (*SINGLE_TEXTS, "zero_shot", "model_scaling", *TITLES)
-REPORTED = "\u2020"
-"""Ends the name of a row whose figures are its own authors': it was not run for the paper."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +67,6 @@ class PaperRow:
         figures: column -> per cent.
         variant, row: of ours; empty if none corresponds.
         needs: what params.yaml must have for it (`wsoup.paper.coverage.lacks`).
-        missing: why a params.yaml does not fill it; empty if it does (`wsoup.paper.coverage`).
-        marks: why ours would be marked.
     """
 
     table: str
@@ -79,13 +75,6 @@ class PaperRow:
     variant: str = ""
     row: str = ""
     needs: tuple[str, ...] = ()
-    missing: str = ""
-    marks: tuple[str, ...] = ()
-
-    @property
-    def reported(self) -> bool:
-        """Whether its figures are its own authors', so that it cannot be run."""
-        return self.label.endswith(REPORTED)
 
 
 def path_of(name: str) -> Path:
@@ -109,12 +98,12 @@ def rows(name: str) -> list[PaperRow]:
         return [_single(line, table=name) for line in read(name)]
     lines = [line for line in read("rows") if line["table"] == name]
     ours = {label: cycle([line for line in lines if line["method"] == label]) for label in {x["method"] for x in lines}}
-    made = []
+    models, made = {title: model for (model, _), title in SCALING_ENCODERS.items()}, []
     for theirs in read(name):
         line = next(ours.get(theirs["method"], iter(())), {"variant": "", "row": "", "needs": ""})
-        needs = [] if line["variant"] in ("", PRETRAINED) else [f"finetune.methods.{line['variant']}"]
+        needs = [f"encoder.model={models.get(theirs.get('model', ''), ENCODER[0])}*", *line["needs"].split()]
+        needs += [] if line["variant"] in ("", PRETRAINED) else [f"finetune.methods.{line['variant']}"]
         label = ": ".join(theirs[key] for key in ("model", "method") if key in theirs)
-        needs += line["needs"].split()
         made.append(PaperRow(name, label, _numbers(theirs), line["variant"], line["row"], tuple(needs)))
     return made
 
@@ -122,9 +111,9 @@ def rows(name: str) -> list[PaperRow]:
 def _single(line: Mapping[str, str], *, table: str) -> PaperRow:
     """A row of table 1 or 2; a text that the paper shortens cannot be counted."""
     target, text = line["target"], bare(line["text"])
-    needs = [f"source={target}", *([f"evaluate.texts={text}"] if text else [])]
+    needs = (f"encoder.model={ENCODER[0]}*", f"source={target}", *([f"evaluate.texts={text}"] if text else []))
     row = "" if "..." in line["text"] else "given_text" if text else "class_name"
-    return PaperRow(table, f"{target}: {text or NO_TEXT}", _numbers(line), PRETRAINED if row else "", row, tuple(needs))
+    return PaperRow(table, f"{target}: {text or NO_TEXT}", _numbers(line), PRETRAINED if row else "", row, needs)
 
 
 def single_texts(target: str) -> dict[str, dict[str, float]]:

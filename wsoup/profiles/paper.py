@@ -7,7 +7,7 @@ from typing import Any
 from wsoup.base.errors import ParamsError
 from wsoup.check.whole import covers
 from wsoup.datasets.paper import PAPER
-from wsoup.paper import coverage
+from wsoup.paper.settings import Settings
 from wsoup.paper.tables import ENCODERS as PAPER_ENCODERS
 from wsoup.paper.tables import single_texts
 from wsoup.profiles.files import descriptor_pool, filled, of_paper, template
@@ -98,7 +98,7 @@ class Paper:
     @staticmethod
     def _words(path: str) -> dict[str, Any]:
         """Values for `filled`: the whole list of words, with the authors' count if the file does not exist yet."""
-        count = len(texts_of(path)) if Path(path).is_file() else coverage.authors()["words"]["count"]
+        count = len(texts_of(path)) if Path(path).is_file() else Settings.of_paper().pools["words"]["count"]
         return {"candidates.words.path": path, "candidates.words.watch": path, "candidates.words.count": count}
 
     def _datasets(self) -> dict[str, dict[str, Any]]:
