@@ -26,15 +26,9 @@ def main(owner: Owner, dataset: str) -> None:
         raise problem
     params = load(Wanted)
     section = one_of("datasets", params.datasets, dataset)
-    listing = manifest.read_listing(dataset, params=section, imagenet_names=_imagenet_names)
+    listing = manifest.read_listing(dataset, params=section)
     built = manifest.build(listing, name=dataset, params=section, shots=params.fewshot.shots, seeds=list(params.seeds))
     store.write_table(Artifacts().manifest(dataset), built.table, attributes=built.attributes)
-
-
-def _imagenet_names() -> list[str]:
-    from wsoup.towers.models import imagenet_class_names  # slow to import, and few datasets need it
-
-    return imagenet_class_names()
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def params(**options: object) -> DatasetParams:
 
 
 def test_a_local_list_names_remote_images(bucket):
-    listing = manifest.read_listing("photos", params=params(), imagenet_names=list)
+    listing = manifest.read_listing("photos", params=params())
     assert listing.root == ROOT
     assert listing.splits["test"].paths == [f"test/{name}/00.png" for name in sorted(COLOURS)]
     assert listing.class_names == sorted(COLOURS)

@@ -140,7 +140,7 @@ def test_changed_added_and_removed_images_since_the_last_run(root: Path, in_tmp:
     params = paper_params(root)
     section = params.datasets["imagenet_r"]
     built = manifest.build(
-        manifest.read_listing("imagenet_r", params=section, imagenet_names=list),
+        manifest.read_listing("imagenet_r", params=section),
         name="imagenet_r",
         params=section,
         shots=2,

@@ -7,22 +7,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from miniature import build_coop, draw
+from miniature import WNIDS, build_coop, draw
 
 from wsoup.base.errors import DataError, MissingError, ParamsError
-from wsoup.datasets import coop
+from wsoup.datasets import coop, manifest
 from wsoup.datasets.listing import Listing, validated
 from wsoup.datasets.paper import PAPER, comparable
+from wsoup.params.inputs import DatasetParams
 
 BOTH = ("train", "test")
 
 
-def no_names() -> list[str]:
-    raise AssertionError("classnames.txt gives the names")
-
-
-def read(name: str, root: Path, *, names: Callable[[], list[str]] = no_names) -> Listing:
-    return validated(coop.read(name, root=str(root), wanted=BOTH, imagenet_names=names))
+def read(name: str, root: Path) -> Listing:
+    return validated(coop.read(name, root=str(root), wanted=BOTH))
 
 
 @pytest.fixture
@@ -67,15 +64,11 @@ def test_imagenet_v2_folders_are_sorted_as_numbers(tmp_path: Path) -> None:
     names = [f"class {i}" for i in range(12)]
     for label in range(12):
         draw(tmp_path / "imagenetv2/imagenetv2-matched-frequency-format-val" / str(label) / "1.jpeg")
-    listing = read("imagenetv2", tmp_path, names=lambda: names)
+    lines = (f"n{label:02d} {name}" for label, name in reversed([*enumerate(names)]))  # in any order
+    (tmp_path / "imagenetv2/classnames.txt").write_text("\n".join(lines))
+    listing = read("imagenetv2", tmp_path)
     assert listing.class_names == names
     assert [Path(path).parent.name for path in listing.splits["test"].paths] == [str(i) for i in range(12)]
-
-
-def test_numbered_folders_take_the_names_of_the_sorted_wnids(root: Path) -> None:
-    """The dataset's own classnames.txt comes before ImageNet's, and may be in any order."""
-    (root / "imagenetv2/classnames.txt").write_text("n3 c\nn1 a\nn2 b\n")
-    assert read("imagenetv2", root).class_names == ["a", "b", "c"]
 
 
 def test_a_subset_of_imagenet_has_its_own_labels_in_folder_order(root: Path) -> None:
@@ -98,13 +91,41 @@ def test_imagenet_may_repeat_a_class_name(root: Path) -> None:
     assert read("imagenet", root).class_names == ["missile", "missile", "tights"]
 
 
-def test_plain_layout_coop_means_the_datasets_name_or_folder() -> None:
-    assert coop.name_of("dtd", root="/data") == "dtd"
-    assert coop.name_of("textures", root="/data/dtd") == "dtd"
-    with pytest.raises(
-        ParamsError, match=r"datasets.mine: layout 'coop' cannot tell which dataset this is; write 'coop:NAME'"
+# ---------------------------------------------------------------------------------------------------------- LAION
+
+
+def laion(root: Path, images: Path | str) -> DatasetParams:
+    about = {"role": "source", "root": str(root), "watch": str(root), "template": "a photo of a {}."}
+    return DatasetParams(layout=f"laion:{images}", **about)
+
+
+@pytest.mark.parametrize("below_common_root", [True, False])
+def test_laion_is_trained_on_folders_by_wnid_and_tested_on_imagenet(root: Path, tmp_path_factory, below_common_root):
+    images = root.parent / "images" if below_common_root else tmp_path_factory.mktemp("images")
+    for wnid in WNIDS:
+        for i in range(3):
+            draw(images / wnid / f"{wnid}_{i}.jpg")
+    params = laion(root, images)
+    listing = manifest.read_listing("laion", params=params)
+    assert listing.class_names == ["tench", "goldfish", "great white shark"]
+    train, test = listing.split("train"), listing.split("test")
+    assert (train.labels.tolist(), test.labels.tolist()) == ([0, 0, 0, 1, 1, 1, 2, 2, 2], [0, 0, 1, 1, 2, 2])
+    assert all((Path(listing.root) / path).is_file() for path in (*train.paths, *test.paths))
+    built = manifest.build(listing, name="laion", params=params, shots=2, seeds=[1, 2])
+    assert built.attributes["reason"] == "6 test images, the paper has 50,000"
+
+
+def test_laion_without_images_or_with_other_classes(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    draw(tmp_path / "odd/unicorn/0.jpg")
+    for images, kind, message in (
+        (tmp_path / "empty", MissingError, "empty has no folders of classes; sort"),
+        (tmp_path / "odd", DataError, "classnames.txt has no line for folder 'unicorn'"),
+        (tmp_path / "nowhere", MissingError, "nowhere does not exist"),
+        ("", ParamsError, "'laion:' is not a layout; expected .*laion:IMAGES"),
     ):
-        coop.name_of("mine", root="/data")
+        with pytest.raises(kind, match=message):
+            manifest.read_listing("laion", params=laion(root, images))
 
 
 # -------------------------------------------------------------------------------------------------------- refused
@@ -160,19 +181,19 @@ FAULTS: dict[str, tuple[str, Callable[[Path], object], type[Exception], str]] = 
         "imagenet_r",
         lambda root: [(root / name / "classnames.txt").unlink() for name in ("imagenet-rendition", "imagenet")],
         MissingError,
-        r"classnames.txt does not exist, and 3 folders are not ImageNet's 0 classes",
+        r"imagenet/classnames.txt does not exist; expected one line per class: folder, a space, class name",
     ),
     "a number missing": (
         "imagenetv2",
         lambda root: next((root / "imagenetv2").glob("*/1")).rename(root / "imagenetv2/1"),
         DataError,
-        r"folders must be numbered 0 to 1 without gaps; unpack it again",
+        r"folders must be numbered 0 to 2, as .*imagenetv2/classnames.txt has classes",
     ),
     "fewer numbers than names": (
         "imagenetv2",
         lambda root: next((root / "imagenetv2").glob("*/2")).rename(root / "imagenetv2/2"),
         DataError,
-        r"imagenetv2/classnames.txt names 3 classes, but there are 2 folders",
+        r"folders must be numbered 0 to 2, as .*imagenetv2/classnames.txt has classes",
     ),
 }
 
@@ -182,7 +203,7 @@ def test_a_fault_is_named(root: Path, fault: str) -> None:
     name, spoil, kind, message = FAULTS[fault]
     spoil(root)
     with pytest.raises(kind, match=message):
-        read(name, root, names=list)
+        read(name, root)
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def splits(root: Path, *, fraction: float = 0.3, role: str = "source", layout: s
     params = DatasetParams(
         role=role, layout=layout, root=str(root), watch=str(root), template=TEMPLATE, test_fraction=fraction
     )
-    sides = manifest.read_listing("photos", params=params, imagenet_names=list)
+    sides = manifest.read_listing("photos", params=params)
     return {name: set(split.paths) for name, split in sides.splits.items()}
 
 
@@ -80,5 +80,5 @@ def test_data_with_splits_is_not_divided_again(photos):
         (photos / name).rename(photos / "train" / name)
     with pytest.raises(DataError, match="photos is divided into train already; test_fraction is for a folder of"):
         splits(photos)
-    with pytest.raises(ParamsError, match="test_fraction divides an imagefolder without a split; layout 'webdataset'"):
-        splits(photos, layout="webdataset")
+    with pytest.raises(ParamsError, match="test_fraction divides an imagefolder without a split; layout 'huggingface'"):
+        splits(photos, layout="huggingface")

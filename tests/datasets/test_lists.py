@@ -1,20 +1,17 @@
-"""Lists of images in files, tars and saved Hugging Face datasets: all give the same kind of listing."""
+"""Lists of images in files and saved Hugging Face datasets: all give the same kind of listing."""
 
 from __future__ import annotations
 
-import json
-import os
-import tarfile
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
-from miniature import png, write_huggingface, write_tars
+from miniature import png, write_huggingface
 
 from wsoup.base.errors import DataError, MissingError
-from wsoup.datasets import containers, digests, tables
+from wsoup.datasets import digests, tables
 from wsoup.datasets.listing import Listing, validated
 from wsoup.disk.members import read_bytes
 from wsoup.images.decode import load_rgb
@@ -39,13 +36,11 @@ def read(root: Path, text: str = "", *, file: str = "list.csv", names: str | Non
     return validated(tables.read(file, root=str(root), wanted=BOTH, class_names=class_names))
 
 
-@pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet", "json"])
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet"])
 def test_all_formats_give_the_same_listing(tmp_path: Path, suffix: str) -> None:
     table, file = pa.Table.from_pylist(ROWS), tmp_path / f"list.{suffix}"
     if suffix == "parquet":
         pq.write_table(table, file)
-    elif suffix == "json":
-        file.write_text(json.dumps(ROWS))
     else:
         pa_csv.write_csv(table, file, pa_csv.WriteOptions(delimiter="\t" if suffix == "tsv" else ","))
     listing = read(tmp_path, file=file.name)
@@ -93,53 +88,24 @@ def test_a_list_that_does_not_fit_the_class_names(tmp_path: Path, text: str, mes
         read(tmp_path, f"path,{text}", names="ant\nbee\n")
 
 
-# ----------------------------------------------------------------------------------------------------- webdataset
-
-
-def test_tar_members_are_listed_read_and_decoded_without_unpacking(tmp_path: Path) -> None:
-    tars = write_tars(tmp_path / "tars")
-    listing = validated(containers.read_webdataset(str(tars), wanted=BOTH))
-    assert listing.class_names == ["ant", "red fox"]
-    paths = ["test/0.tar/s00.png", "test/0.tar/s01.png", "test/1.tar/s10.png", "test/1.tar/s11.png"]
-    assert listing.splits["test"].paths == paths
-    assert listing.splits["test"].labels.tolist() == [0, 1, 0, 1]
-    assert read_bytes(f"{tars}/test/1.tar/s10.png") == png(20)
-    assert load_rgb(f"{tars}/test/1.tar/s10.png").getpixel((0, 0)) == (20, 20, 20)
-    assert digests.of_images(str(tars), paths[:1], origin="x")[0] == [len(png(0))]
-
-
-def test_a_member_that_is_gone_or_larger_than_any_image(tmp_path: Path) -> None:
-    info = tarfile.TarInfo("a.png")
-    info.size = (1 << 30) + 1
-    (tmp_path / "0.tar").write_bytes(info.tobuf())
-    os.truncate(tmp_path / "0.tar", 1 << 31)  # a sparse file
-    with pytest.raises(DataError, match=r"a.png: 1,073,741,825 bytes are too many for an image"):
-        read_bytes(f"{tmp_path}/0.tar/a.png")
-    with pytest.raises(DataError, match=r"0.tar has no member 'b.png'; run `dvc repro prepare` to list it again"):
-        read_bytes(f"{tmp_path}/0.tar/b.png")
-
-
-def test_tars_without_class_names(tmp_path: Path) -> None:
-    (write_tars(tmp_path) / "classnames.txt").unlink()
-    with pytest.raises(MissingError, match=r"classnames.txt does not exist; expected one class name per line"):
-        containers.read_webdataset(str(tmp_path), wanted=BOTH)
-
-
 # ---------------------------------------------------------------------------------------------------- Hugging Face
 
 
 def test_rows_of_a_saved_dataset_are_listed(tmp_path: Path) -> None:
     saved = write_huggingface(tmp_path / "saved")
-    listing = validated(containers.read_huggingface(str(saved), wanted=("train", "val")))
+    listing = validated(tables.read_saved(str(saved), wanted=("train", "val")))
     assert listing.class_names == ["ant", "red fox"]
     assert listing.splits["val"].paths[2] == "validation/data-00000-of-00001.arrow/image/2"
     assert listing.splits["train"].labels.tolist() == [1, 0, 1]
-    assert read_bytes(f"{saved}/{listing.splits['val'].paths[2]}") == png(2)
+    path = listing.splits["val"].paths[2]
+    assert read_bytes(f"{saved}/{path}") == png(2)
+    assert load_rgb(f"{saved}/{path}").getpixel((0, 0)) == (2, 2, 2)
+    assert digests.of_images(str(saved), [path], origin="x")[0] == [len(png(2))]
 
 
 def test_a_single_saved_dataset_is_a_test_split(tmp_path: Path) -> None:
     saved = write_huggingface(tmp_path / "saved") / "train"
-    listing = containers.read_huggingface(str(saved), wanted=("test",))
+    listing = tables.read_saved(str(saved), wanted=("test",))
     assert listing.splits["test"].paths[0] == "data-00000-of-00001.arrow/image/0"
     assert read_bytes(f"{saved}/{listing.splits['test'].paths[0]}") == png(0)
 
@@ -152,7 +118,7 @@ def test_a_dataset_saved_by_the_library_itself_is_read(tmp_path: Path) -> None:
     rows = {"image": [{"bytes": png(i), "path": None} for i in range(3)], "label": [0, 1, 1]}
     saved = datasets.Dataset.from_dict(rows, features=features)
     datasets.DatasetDict({"test": saved}).save_to_disk(str(tmp_path))
-    listing = validated(containers.read_huggingface(str(tmp_path), wanted=("test",)))
+    listing = validated(tables.read_saved(str(tmp_path), wanted=("test",)))
     assert listing.class_names == ["ant", "bee"]
     assert [read_bytes(f"{tmp_path}/{path}") for path in listing.splits["test"].paths] == [png(0), png(1), png(2)]
 
@@ -166,4 +132,4 @@ def test_a_row_that_is_gone(tmp_path: Path, cell: str) -> None:
 
 def test_nothing_saved(tmp_path: Path) -> None:
     with pytest.raises(MissingError, match=r"holds no dataset saved by `save_to_disk`"):
-        containers.read_huggingface(str(tmp_path), wanted=BOTH)
+        tables.read_saved(str(tmp_path), wanted=BOTH)

@@ -17,7 +17,7 @@ from wsoup.datasets import manifest
 from wsoup.params.inputs import DatasetParams
 root = sys.argv[1]
 params = DatasetParams(role="xd", layout="imagefolder", root=root, watch=root, template="{}")
-listing = manifest.read_listing("big", params=params, imagenet_names=list)
+listing = manifest.read_listing("big", params=params)
 built = manifest.build(listing, name="big", params=params, shots=1, seeds=[1])
 store.write_table(sys.argv[2], built.table, attributes=built.attributes)
 print(built.table.num_rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)

@@ -1,4 +1,4 @@
-"""Write miniature datasets in every layout: CoOp's 15 folders, tar files, Arrow files."""
+"""Write miniature datasets in every layout: CoOp's 15 folders, Arrow files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import io
 import json
 import pickle
 import sys
-import tarfile
 import types
 import zlib
 from pathlib import Path
@@ -109,26 +108,6 @@ def png(shade: int) -> bytes:
     return buffer.getvalue()
 
 
-def write_tar(path: Path, members: dict[str, bytes]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(path, "w") as tar:
-        for name, data in members.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            tar.addfile(info, io.BytesIO(data))
-
-
-def write_tars(root: Path) -> Path:
-    """A webdataset in CLIP_benchmark's layout: two shards of two test images, two classes."""
-    for shard in range(2):
-        members = {f"s{shard}{i}.png": png(10 * (2 * shard + i)) for i in range(2)}
-        labels = {f"s{shard}{i}.cls": f"{i}\n".encode() for i in range(2)}
-        write_tar(root / f"test/{shard}.tar", members | labels)
-    (root / "test/nshards.txt").write_text("2\n")
-    (root / "classnames.txt").write_text("ant\nred_fox\n")
-    return root
-
-
 def write_huggingface(root: Path) -> Path:
     """The output of `DatasetDict.save_to_disk`: three images in train and in validation, two classes."""
     features = {"image": {"_type": "Image"}, "label": {"names": ["ant", "red_fox"], "_type": "ClassLabel"}}
@@ -144,5 +123,4 @@ def write_huggingface(root: Path) -> Path:
         state = {"_data_files": [{"filename": file.name}], "_split": split}
         (folder / "state.json").write_text(json.dumps(state))
         (folder / "dataset_info.json").write_text(json.dumps({"features": features}))
-    (root / "dataset_dict.json").write_text(json.dumps({"splits": ["train", "validation"]}))
     return root

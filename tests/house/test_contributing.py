@@ -89,7 +89,7 @@ FACTS = {
         for name in ("red cat-1.png", "dog-2.png", "dog-10.png", "notes.txt"):
             (root / name).write_bytes(b"x")
         params = DatasetParams(role="xd", layout="flat", root=str(root), watch=str(root), template="a {}.")
-        listing = manifest.read_listing("mine", params=params, imagenet_names=list)
+        listing = manifest.read_listing("mine", params=params)
         assert listing.class_names == ["dog", "red cat"]
         assert listing.splits["test"].labels.tolist() == [0, 0, 1]
     """,

@@ -6,7 +6,6 @@ import hashlib
 import io
 import os
 import socket
-import tarfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -45,17 +44,6 @@ def test_exif_rotation_is_applied(tmp_path):
     image.save(tmp_path / "x.jpg", exif=exif)
     assert load_rgb(tmp_path / "x.jpg").size == (2, 4)
     assert load_rgb(tmp_path / "x.jpg", as_stored=True).size == (4, 2), "as the authors' loader"
-
-
-def test_a_tar_member_is_decoded(tmp_path):
-    buffer = io.BytesIO()
-    Image.new("RGB", (2, 2), "red").save(buffer, format="PNG")
-    with tarfile.open(tmp_path / "0.tar", "w") as tar:
-        member = tarfile.TarInfo("a/000.png")
-        member.size = buffer.tell()
-        buffer.seek(0)
-        tar.addfile(member, buffer)
-    assert load_rgb(tmp_path / "0.tar/a/000.png").getpixel((0, 0)) == (255, 0, 0)
 
 
 def png_bytes() -> bytes:

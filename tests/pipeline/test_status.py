@@ -83,8 +83,8 @@ def test_another_package_version_runs_the_stages_that_it_decides(edited):
     versions = edited.folder / "data/packages.yaml"
     versions.write_text(versions.read_text().replace("pillow ", "pillow 99"))
     changed = edited.changed()
-    assert {"prepare@photo", "embed@photo", "score@words", "soup@word", "evaluate"} <= changed
-    assert not {"fewshot", "report"} & changed
+    assert {"embed@photo", "score@words", "soup@word", "evaluate"} <= changed
+    assert not {"prepare@photo", "fewshot", "report"} & changed
     refused = edited.run("python", "-m", "stages.embed", "photo", good=False)
     assert refused.count("\n") == 1
     assert "pillow" in refused
@@ -94,11 +94,11 @@ def test_another_package_version_runs_the_stages_that_it_decides(edited):
 def test_a_new_layout_prepares_again_and_changes_no_dataset(edited):
     before = edited.outs()
     (edited.folder / "wsoup/datasets/own.py").write_text(LAYOUT)
-    edited.edit_code("wsoup/datasets/manifest.py", "import containers, coop,", "import own, containers, coop,")
+    edited.edit_code("wsoup/datasets/manifest.py", "import coop, digests,", "import own, coop, digests,")
     edited.edit_code(
         "wsoup/datasets/manifest.py",
-        '    if kind == "webdataset":',
-        '    if kind == "own":\n        return own.read(params.root, wanted=wanted)\n    if kind == "webdataset":',
+        '    if kind == "huggingface":',
+        '    if kind == "own":\n        return own.read(params.root, wanted=wanted)\n    if kind == "huggingface":',
     )
     prepared = {f"prepare@{name}" for name in ("photo", "other", "dim")}
     assert edited.changed() == prepared | {"fewshot", "report"}

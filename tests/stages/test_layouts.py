@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import yaml
-from miniature import build_coop, draw, write_huggingface, write_tars
+from miniature import build_coop, draw, write_huggingface
 from project import call_stage
 
 from wsoup.datasets.paper import PAPER
@@ -21,7 +21,6 @@ from wsoup.profiles.paper import Paper
 OTHERS = {
     "folder": {"layout": "imagefolder", "root": "folder"},
     "list": {"layout": "manifest:list.csv", "root": "folder"},
-    "tars": {"layout": "webdataset", "root": "tars"},
     "saved": {"layout": "huggingface", "root": "saved", "test_split": "val"},
 }
 
@@ -34,7 +33,6 @@ def world(tmp_path_factory: pytest.TempPathFactory, tiny_encoder_files: dict[str
     for name in ("test/ant/1.png", "test/bee/2.png", "test/bee/3.png"):
         draw(root / "folder" / name)
     (root / "folder/list.csv").write_text("path,class_name\ntest/ant/1.png,ant\ntest/bee/3.png,bee\n")
-    write_tars(root / "tars")
     write_huggingface(root / "saved")
     raw = yaml.safe_load(Paper("data").text())
     (root / "params.yaml").write_text(yaml.safe_dump(_small(raw, encoder=tiny_encoder_files)))
@@ -82,7 +80,7 @@ def test_every_dataset_is_evaluated_on_all_its_test_images(world: Path) -> None:
     results = store.read_table(world / "artifacts/results/pretrained/results.parquet").to_pylist()
     counts = {row["dataset"]: row["n_images"] for row in results}
     assert {name: counts.pop(name) for name in PAPER} == dict.fromkeys(PAPER, 6)
-    assert counts == {"folder": 3, "list": 2, "tars": 4, "saved": 3}
+    assert counts == {"folder": 3, "list": 2, "saved": 3}
     assert {row["method"] for row in results} >= {"class_name", "word_soup", "descriptor_soup"}
 
 

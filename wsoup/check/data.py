@@ -29,7 +29,7 @@ from wsoup.params.inputs import DatasetParams
 from wsoup.runtime.threads import cores
 from wsoup.search.rank import gpt, pools
 from wsoup.texts.tokens import too_long
-from wsoup.towers.models import imagenet_class_names, tokenizer_of
+from wsoup.towers.models import tokenizer_of
 
 UNCAPTIONED = re.compile(r"[a-z][A-Z]|_|\w-\w|\w\d{2,}|^\d+$|\.$")
 """Class names that no caption would contain: CamelCase, joined by _ or -, codes; or ending in a period, which the
@@ -57,7 +57,7 @@ def dataset(name: str, *, params: Params, deep: bool) -> Iterator[Finding]:
     """What is known about one dataset of params.yaml; `deep` decodes every image."""
     section = params.datasets[name]
     try:
-        listing = manifest.listing(name, params=section, imagenet_names=imagenet_class_names)
+        listing = manifest.listing(name, params=section)
         wrong = [*problems(listing)]
         yield from (Finding("error", name, text) for text in wrong)
         if not wrong:

@@ -5,7 +5,6 @@ Each path comes with the size and the digest of its file, so what depends on the
 """
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,16 +15,15 @@ import pyarrow.compute as pc
 
 from wsoup.base import remote
 from wsoup.base.errors import DataError, ParamsError
-from wsoup.datasets import containers, coop, digests, fewshot, folder, paper, tables
+from wsoup.datasets import coop, digests, fewshot, folder, paper, tables
 from wsoup.datasets.listing import Listing, Split, validated
 from wsoup.params.inputs import DatasetParams
 
 LAYOUTS = {
     "imagefolder": "{train,val,test}/<class>/<image>, or <class>/<image> for a test set; classnames.txt may rename",
-    "coop:NAME": "one of the paper's 15 datasets in CoOp's folders under one data root; plain `coop` goes by the name",
-    "laion:IMAGES": "ImageNet in CoOp's folders for testing, trained on images of LAION below IMAGES by ImageNet class",
-    "manifest:FILE": "a CSV, TSV, Parquet or JSON list: path, label and/or class_name, split",
-    "webdataset": "{train,test}/{0..n}.tar with .cls labels, and classnames.txt (CLIP_benchmark)",
+    "coop:NAME": "one of the paper's 15 datasets in CoOp's folders under one data root",
+    "laion:IMAGES": "ImageNet in CoOp's folders for testing, trained on images of LAION in IMAGES/<wnid>",
+    "manifest:FILE": "a CSV, TSV or Parquet list: path, label and/or class_name, split",
     "huggingface": "a dataset saved with `save_to_disk`: one Image and one ClassLabel column",
 }
 """Values of ``datasets.<name>.layout``, and what each expects under root."""
@@ -137,18 +135,17 @@ def _rows(images: Split, *, split: str, seeds: list[list[int]]) -> pa.Table:
     )
 
 
-def read_listing(name: str, *, params: DatasetParams, imagenet_names: Callable[[], list[str]]) -> Listing:
+def read_listing(name: str, *, params: DatasetParams) -> Listing:
     """`listing`, or DataError with the first problem of what it lists."""
-    return validated(listing(name, params=params, imagenet_names=imagenet_names))
+    return validated(listing(name, params=params))
 
 
-def listing(name: str, *, params: DatasetParams, imagenet_names: Callable[[], list[str]]) -> Listing:
+def listing(name: str, *, params: DatasetParams) -> Listing:
     """List the splits of a dataset that its role needs.
 
     Args:
         name: the dataset's name in params.yaml.
         params: its section.
-        imagenet_names: ImageNet's class names, called only where a layout needs them.
 
     Raises:
         ParamsError: unknown layout, `verify` without a folder to watch, `test_fraction` for data that has splits.
@@ -164,29 +161,26 @@ def listing(name: str, *, params: DatasetParams, imagenet_names: Callable[[], li
             f"datasets.{name}: test_fraction divides an imagefolder without a split; layout {params.layout!r} has its "
             "own: remove test_fraction"
         )
-    listed = _listed(name, params=params, imagenet_names=imagenet_names)
+    listed = _listed(name, params=params)
     if params.test_fraction is not None:
         listed = folder.divided(validated(listed), fraction=params.test_fraction, test_split=params.test_split)
     _check_watched(listed, watch=params.watch)
     return listed
 
 
-def _listed(name: str, *, params: DatasetParams, imagenet_names: Callable[[], list[str]]) -> Listing:
-    wanted = {params.test_split, "train"} if params.role == "source" else {params.test_split}
+def _listed(name: str, *, params: DatasetParams) -> Listing:
+    root, wanted = params.root, {params.test_split, "train"} if params.role == "source" else {params.test_split}
     kind, _, argument = params.layout.partition(":")
     if kind == "imagefolder":
-        return folder.read(params.root, wanted=wanted, class_names=params.class_names)
+        return folder.read(root, wanted=wanted, class_names=params.class_names)
     if kind == "coop":
-        dataset = argument or coop.name_of(name, root=params.root)
-        return coop.read(dataset, root=params.root, wanted=wanted, imagenet_names=imagenet_names)
-    if kind == "laion":
-        return coop.read_laion(argument, root=params.root, imagenet_names=imagenet_names)
+        return coop.read(argument or name, root=root, wanted=wanted)
+    if kind == "laion" and argument:
+        return coop.read_laion(argument, root=root, wanted=wanted)
     if kind == "manifest" and argument:
-        return tables.read(argument, root=params.root, wanted=wanted, class_names=params.class_names)
-    if kind == "webdataset":
-        return containers.read_webdataset(params.root, wanted=wanted, class_names=params.class_names)
+        return tables.read(argument, root=root, wanted=wanted, class_names=params.class_names)
     if kind == "huggingface":
-        return containers.read_huggingface(params.root, wanted=wanted)
+        return tables.read_saved(root, wanted=wanted)
     raise ParamsError(f"datasets.{name}.layout: {params.layout!r} is not a layout; expected {', '.join(LAYOUTS)}")
 
 

@@ -1,28 +1,35 @@
-"""A list of images in a CSV, TSV, Parquet or JSON file: columns path, label and/or class_name, and split.
+"""Lists of images: a CSV, TSV or Parquet file, or a dataset that Hugging Face's `save_to_disk` wrote.
 
-Without a split column every image is a test image. Labels alone need a file of class names (`class_names` in params:
-one per line, in label order); class names alone get labels in sorted order.
+A **file** has columns path, label and/or class_name, and split. Without a split column every image is a test image.
+Labels alone need a file of class names (`class_names` in params: one per line, in label order); class names alone get
+labels in sorted order.
+
+A **saved dataset** is read without that library: root/<split>/state.json names the Arrow files, and
+root/<split>/dataset_info.json the features, among them one Image and one ClassLabel column.
 """
 
 from collections.abc import Collection
 from itertools import repeat
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from wsoup.base import remote
 from wsoup.base.errors import DataError, MissingError
-from wsoup.datasets.folder import read_lines, require_folder
-from wsoup.datasets.listing import Label, Listing, listed, read_json, refusing, relative
+from wsoup.datasets.folder import read_lines, require_folder, subfolders
+from wsoup.datasets.listing import SPLIT_NAMES, Label, Listing, Row, listed, read_json, refusing, relative
 from wsoup.disk.files import reason_of
+from wsoup.disk.members import arrow_table
 
 EXPECTED = "columns path, label and/or class_name, split (a CSV needs a header line that names them)"
 CSV_TYPES = {"path": pa.string(), "label": pa.int64(), "class_name": pa.string(), "split": pa.string()}
-NAMES_HINT = "expected one class name per line, in label order"
+SAVED = "what `save_to_disk` writes"
+SAVE_AGAIN = "save the dataset again with `save_to_disk`"
 
 
 class Columns(BaseModel):
@@ -55,7 +62,7 @@ def read(file: str, *, root: str, wanted: Collection[str], class_names: str | No
         raise MissingError(f"{path} does not exist; correct the file in layout 'manifest:{file}' (relative to root)")
     with refusing(path, expected=EXPECTED):
         columns = Columns.model_validate(_load(path))
-    names = None if class_names is None else read_lines(Path(class_names), hint=NAMES_HINT)
+    names = None if class_names is None else read_lines(Path(class_names), hint="expected one class name per line")
     if columns.class_name is None and (columns.label is None or names is None):
         raise DataError(
             f"{path} has no class names; add a column class_name, or a column label and set class_names to a file with "
@@ -67,12 +74,8 @@ def read(file: str, *, root: str, wanted: Collection[str], class_names: str | No
 
 
 def _load(path: Path) -> dict[str, list[Any]]:
-    """The known columns of a table; where a row of a JSON list lacks a key, None."""
+    """The known columns of a table."""
     suffix = path.suffix.lower()
-    if suffix == ".json":
-        rows = read_json(path, list[dict[str, Any]], expected=f"a list of rows with {EXPECTED}")
-        keys = {key for row in rows for key in row}
-        return {name: [row.get(name) for row in rows] for name in CSV_TYPES if name in keys}
     try:
         if suffix == ".parquet":
             table = pq.read_table(path, partitioning=None)
@@ -81,10 +84,89 @@ def _load(path: Path) -> dict[str, list[Any]]:
             convert = pa_csv.ConvertOptions(column_types=CSV_TYPES)
             table = pa_csv.read_csv(path, parse_options=parse, convert_options=convert)
         else:
-            raise DataError(f"{path}: expected a .csv, .tsv, .parquet or .json file")
+            raise DataError(f"{path}: expected a .csv, .tsv or .parquet file")
         table.validate(full=True)
-        names = [name for name in CSV_TYPES if name in table.column_names]
-        return {name: table[name].to_pylist() for name in names}
+        return {name: table[name].to_pylist() for name in CSV_TYPES if name in table.column_names}
     except (pa.ArrowException, KeyError, OSError, UnicodeError) as error:
         why = reason_of(error)
         raise DataError(f"{path} cannot be read as a list of images ({why}); expected {EXPECTED}") from None
+
+
+# ----------------------------------------------------------------------------------------------------- Hugging Face
+
+
+class _Feature(BaseModel):
+    kind: str = Field("", alias="_type")
+    names: Annotated[list[str], Field(min_length=1)] | None = None
+
+
+class _Info(BaseModel):
+    features: dict[str, _Feature]
+
+
+class _File(BaseModel):
+    filename: Annotated[str, Field(pattern=r"^[^./\x00][^/\x00]*$")]
+
+
+class _State(BaseModel):
+    files: Annotated[list[_File], Field(alias="_data_files", min_length=1)]
+
+
+def read_saved(root: str, *, wanted: Collection[str]) -> Listing:
+    """List the images of a saved DatasetDict, or of a single saved Dataset as a test split.
+
+    Paths look like ``test/data-00000-of-00001.arrow/image/17``.
+
+    Raises:
+        MissingError: no such folder, or nothing was saved in it.
+        DataError: not exactly one Image and one ClassLabel column, images stored outside the Arrow files, splits with
+            different class names, damaged files.
+    """
+    base = require_folder(root)
+    splits = {name: f"{name}/" for name in subfolders(base) if (base / name / "state.json").is_file()}
+    splits = {"test": ""} if (base / "state.json").is_file() else splits
+    if not splits:
+        raise MissingError(f"{base} holds no dataset saved by `save_to_disk` (no folder in it has a state.json)")
+    class_names: list[str] = []
+    rows: list[Row] = []
+    for split, prefix in splits.items():
+        if SPLIT_NAMES.get(split, split) in wanted:
+            names, images = _saved_split(base / prefix)
+            if class_names and names != class_names:
+                raise DataError(f"{root}: split {split!r} has other class names than those above it; {SAVE_AGAIN}")
+            class_names = names
+            rows += [(prefix + path, label, None, split) for path, label in images]
+    return listed(rows, names=class_names, root=root, wanted=wanted, origin=root)
+
+
+def _saved_split(folder: Path) -> tuple[list[str], list[tuple[str, int]]]:
+    """Class names of one split, and path (from its folder) and label of each image."""
+    files = read_json(folder / "state.json", _State, expected=SAVED).files
+    features = read_json(folder / "dataset_info.json", _Info, expected=SAVED).features
+    images = [name for name, feature in features.items() if feature.kind == "Image"]
+    classes = [name for name, feature in features.items() if feature.kind == "ClassLabel" and feature.names]
+    if len(images) != 1 or len(classes) != 1:
+        raise DataError(
+            f"{folder}: expected one Image and one ClassLabel column, found {images} and {classes}; "
+            "remove or cast columns and save it again"
+        )
+    rows = []
+    for name in (file.filename for file in files):
+        labels = _labels(folder / name, image=images[0], label=classes[0])
+        rows += [(f"{name}/{images[0]}/{row}", label) for row, label in enumerate(labels)]
+    return features[classes[0]].names or [], rows
+
+
+def _labels(file: Path, *, image: str, label: str) -> list[int]:
+    """N labels of one Arrow file; checks that it holds the images themselves."""
+    table = arrow_table(str(file))
+    try:
+        cells, labels = pc.struct_field(table[image], "bytes"), table[label].cast(pa.int64())
+    except (KeyError, pa.ArrowException) as error:
+        raise DataError(
+            f"{file}: expected images with their bytes in column {image!r} and whole numbers in column {label!r} "
+            f"({reason_of(error)}); {SAVE_AGAIN}"
+        ) from None
+    if cells.null_count or labels.null_count:
+        raise DataError(f"{file}: some rows have no label, or an image outside of the file; {SAVE_AGAIN}")
+    return labels.to_pylist()

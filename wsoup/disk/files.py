@@ -118,15 +118,10 @@ def read_file(path: str, *, largest: int = LARGEST_FILE) -> bytes:
     size = remote.size(path) if far else regular_file(path).st_size
     if size > largest:
         raise DataError(f"{shown(path)} has {size:,} bytes, more than {largest:,}; is it the right file?")
-    return remote.read(path) if far else read_part(path, offset=0, size=size)
-
-
-def read_part(path: str, *, offset: int, size: int) -> bytes:
-    """Some bytes of a file; DataError if they cannot be read."""
+    if far:
+        return remote.read(path)
     try:
-        with open(path, "rb") as file:
-            file.seek(offset)
-            return file.read(size)
+        return Path(path).read_bytes()
     except (OSError, MemoryError, OverflowError) as error:
         raise DataError(f"{shown(path)} cannot be read ({reason_of(error)}); repair or remove it") from None
 

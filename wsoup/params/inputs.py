@@ -69,7 +69,7 @@ class DatasetParams(Section):
     role: Role
     """source (soups are selected on it), xd (cross-dataset target) or dg (domain generalisation)."""
     layout: Text = "imagefolder"
-    """Its layout on disk: imagefolder, coop:NAME, manifest:FILE, webdataset, ... (docs/datasets.md)."""
+    """Its layout on disk: imagefolder, coop:NAME, manifest:FILE, ... (docs/datasets.md)."""
     watch: Place
     """What DVC tracks: the folder of the images, or a small file such as the split file."""
     root: Place = Field(default_factory=lambda known: known.get("watch", ""))

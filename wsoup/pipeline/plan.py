@@ -157,7 +157,7 @@ class Needs:
         if known := paper_dataset(params.layout, dataset=name):
             classes, n_test = known.n_classes, known.n_test
         else:
-            listing = manifest.read_listing(name, params=params, imagenet_names=list)
+            listing = manifest.read_listing(name, params=params)
             classes, n_test = len(listing.class_names), len(listing.split(params.test_split).paths)
         return Dataset(classes, n_test, classes * self.params.fewshot.shots * self.n_seeds * (params.role == "source"))
 
