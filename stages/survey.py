@@ -5,7 +5,7 @@ from wsoup.disk.shards import Owner
 from wsoup.evaluate.baselines import random_chains
 from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.testsets import load_tests
-from wsoup.evaluate.transfer import Grid, ranked_on_targets, sample, source_counts, transfer, upper_bound
+from wsoup.evaluate.transfer import Grid, sample, source_counts, transfer, upper_bound
 from wsoup.params.section import load
 from wsoup.pipeline import stage
 from wsoup.search.rank.params import CandidatesParams
@@ -33,7 +33,7 @@ def main(owner: Owner) -> None:
     grid = Grid(["", *drawn], tests=tests, encoder=texts)
     table = transfer(grid)
     # Without targets nothing is selected: the class name alone stands for the bound, and evaluation leaves its row out.
-    members = upper_bound(ranked_on_targets(table), grid=grid, m=survey.m) or [Member("")]
+    members = upper_bound(table, grid=grid, m=survey.m) or [Member("")]
 
     source = load_source(run)
     lengths = [survey.chain_length] * survey.chains

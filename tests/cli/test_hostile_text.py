@@ -25,6 +25,7 @@ from wsoup.api.outputs import row_of, write_rows
 from wsoup.api.photos import Photo
 from wsoup.base.errors import PoolError
 from wsoup.cli.common import Terminal
+from wsoup.evaluate.classifiers import check_rows
 from wsoup.evaluate.counts import mean_texts
 from wsoup.evaluate.rows import Row
 from wsoup.evaluate.testsets import TestSet
@@ -203,7 +204,8 @@ def test_texts_that_would_be_truncated_are_named_by_dataset_and_class(
 ) -> None:
     message = r"dataset birds: .*great crested grebe.*context of 77 tokens; shorten"
     with nullcontext() if fits else pytest.raises(PoolError, match=message):
-        dataset(tiny_encoder, names).check_texts(texts, tokenizer=tiny_encoder.tokenizer, token_offset=offset)
+        rows = [Row("soup", (1,), tuple(texts), offsets=(offset,))]
+        check_rows(rows, tests=[dataset(tiny_encoder, names)], tokenizer=tiny_encoder.tokenizer)
 
 
 def test_rows_are_checked_before_they_are_encoded(tiny_encoder: Encoder) -> None:
@@ -213,8 +215,8 @@ def test_rows_are_checked_before_they_are_encoded(tiny_encoder: Encoder) -> None
         mean_texts(rows, tests=[test], encoder=PromptEncoder.of(tiny_encoder))
 
 
-def test_prompts_by_class_are_checked_too(tiny_encoder: Encoder) -> None:
-    test = dataset(tiny_encoder, ["cat", "dog"])
-    test.check_prompts([["a cat."], ["a dog, " + LONG]], tokenizer=tiny_encoder.tokenizer)
-    with pytest.raises(PoolError, match="dataset birds, class 'dog'"):
-        test.check_prompts([["a cat."], ["a dog, " + LONG * 4]], tokenizer=tiny_encoder.tokenizer)
+@pytest.mark.parametrize("times", [1, 4])
+def test_prompts_by_class_are_checked_too(tiny_encoder: Encoder, times: int) -> None:
+    row = Row("gpt", (1,), prompts=[["a cat."], ["a dog, " + LONG * times]], dataset="birds")
+    with nullcontext() if times == 1 else pytest.raises(PoolError, match="dataset birds, class 'dog'"):
+        check_rows([row], tests=[dataset(tiny_encoder, ["cat", "dog"])], tokenizer=tiny_encoder.tokenizer)

@@ -9,7 +9,6 @@ from reference import REFERENCE, needs_reference
 
 from wsoup.base.errors import PoolError
 from wsoup.evaluate.baselines import (
-    WaffleShape,
     ensemble_prompts,
     gpt_prompts,
     random_chains,
@@ -29,17 +28,16 @@ WORDS = ["hatch", "injuring", "slab", "digital", "bins", "magnets", "keep"]
 def test_waffle_shape_of_two_names_by_hand():
     # Words: 2 and 1, mean 1.5, which rounds to the even 2. Letters: 3 and 3. Spaces: 1 and 0, mean 0.5, rounds to 0, so
     # one group. Longest word: 3 and 3, and the authors then add groups - 3 % groups = 1: four characters.
-    assert waffle_shape(["red fox", "cat"]) == WaffleShape(words=2, word_length=3, groups=1, group_length=4)
+    assert waffle_shape(["red fox", "cat"]) == (2, 3, 1, 4)
 
 
 def test_waffle_shape_of_imagenet_is_that_of_the_authors_pool():
     # Their pool holds texts such as "hatch injuri" and "5BQVW, L79O)": two words of six letters, two groups of five.
-    assert waffle_shape(imagenet_class_names()) == WaffleShape(words=2, word_length=6, groups=2, group_length=5)
+    assert waffle_shape(imagenet_class_names()) == (2, 6, 2, 5)
 
 
 def test_waffle_alternates_words_and_characters():
-    shape = WaffleShape(words=2, word_length=4, groups=2, group_length=3)
-    texts = waffle(WORDS, characters=list("ab)"), shape=shape, m=6, seed=1)
+    texts = waffle(WORDS, characters=list("ab)"), class_names=["red foxes"] * 2, m=6, seed=1)  # 2, 4, 2 and 3
     cut = {word[:4] for word in WORDS}
     for text in texts[0::2]:
         assert set(text.removeprefix(", which has ").split(" ")) <= cut
@@ -56,21 +54,19 @@ def test_waffle_is_worded_like_the_authors_texts():
     assert sum(text.startswith(", which is ") for text in theirs) == 9
 
 
-def test_waffle_characters_without_descriptors_are_those_of_a_keyboard():
+def test_waffle_characters_are_those_of_descriptors_or_else_of_a_keyboard_without_separators():
+    assert waffle_characters(["a, b.", "ca"]) == ["a", "b", "c"]
     assert len(waffle_characters([])) == 92
 
 
-def test_waffle_characters_leave_out_separators():
-    assert waffle_characters(["a, b.", "ca"]) == ["a", "b", "c"]
-
-
 def test_longer_draws_start_with_shorter_ones_and_seeds_differ():
-    shape = waffle_shape(["red fox"])
     assert random_descriptors(POOL, m=6, seed=1)[:2] == random_descriptors(POOL, m=2, seed=1)
     assert sorted(random_descriptors(POOL, m=6, seed=1)) == sorted(POOL)
-    four = waffle(WORDS, characters=["a"], shape=shape, m=4, seed=1)
-    assert four[:2] == waffle(WORDS, characters=["a"], shape=shape, m=2, seed=1)
-    assert four != waffle(WORDS, characters=["a"], shape=shape, m=4, seed=2)
+    four, two, other = (
+        waffle(WORDS, characters=["a"], class_names=["red fox"], m=m, seed=seed) for m, seed in ((4, 1), (2, 1), (4, 2))
+    )
+    assert four[:2] == two
+    assert four != other
 
 
 def test_random_chains_have_the_given_lengths_and_distinct_words():
@@ -113,11 +109,6 @@ def test_a_class_may_have_another_name_in_gpt_prompts():
         "a photo of a {}.", class_names=["newt", "cat"], descriptors=descriptors, gpt_names={"newt": "smooth newt"}
     )
     assert made == [["a photo of a smooth newt, which is wet."], ["a photo of a cat."]]
-
-
-def test_a_class_without_gpt_descriptors_is_named():
-    with pytest.raises(PoolError, match=r"no GPT descriptors for class 'dog' \(1 of 2 classes are missing\)"):
-        gpt_prompts("a {}.", class_names=["cat", "dog"], descriptors={"cat": ["which is soft"]})
 
 
 @needs_reference

@@ -5,29 +5,18 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from evaluate_cases import evaluate_params
 from pydantic import ValidationError
 
 from wsoup.base.errors import PoolError
-from wsoup.evaluate.classifiers import check_rows, class_rows, nearest_prompts, pretrained_rows, tuned_rows
-from wsoup.evaluate.params import EvaluateParams
+from wsoup.evaluate.classifiers import class_rows, nearest_prompts, pretrained_rows, tuned_rows
 from wsoup.evaluate.rows import Material, Row
 from wsoup.report.labels import table
 
 POOL = [f"which is {word}" for word in ("red", "blue", "old", "wet", "tall", "thin")]
 NEAR = ["which is red", "made of wood", "with four legs", "very old", "which is red"]
 WORDS = ["hatch", "injuring", "slab", "digital", "bins", "magnets", "keep"]
-PARAMS = EvaluateParams.model_validate(
-    {
-        "m": [1, 2, 4],
-        "baseline_m": 3,
-        "tuned_baseline_m": 4,
-        "offsets": [0, 5],
-        "offset_formula": "wording",
-        "ensemble": True,
-        "texts": [],
-        "survey": {"descriptors": 1, "chains": 1, "chain_length": 1, "m": 1},
-    }
-)
+PARAMS = evaluate_params(m=[1, 2, 4], baseline_m=3, tuned_baseline_m=4, offsets=[0, 5], ensemble=True)
 ALL = {"soup": "word", "members": None}
 MATERIAL = Material(
     seeds=(1, 2),
@@ -43,11 +32,8 @@ MATERIAL = Material(
 
 
 def test_a_row_is_cut_to_smaller_sizes_and_kept_whole():
-    assert [row.texts for row in Row("x", (1,), ("a", "b", "c")).cut([1, 2, 4])] == [
-        ("a",),
-        ("a", "b"),
-        ("a", "b", "c"),
-    ]
+    cut = Row("x", (1,), ("a", "b", "c")).cut([1, 2, 4])
+    assert [row.texts for row in cut] == [("a",), ("a", "b"), ("a", "b", "c")]
 
 
 def test_pretrained_rows_are_unique_and_complete():
@@ -73,7 +59,7 @@ def test_given_texts_are_evaluated_alone():
     given = [row for row in pretrained_rows(MATERIAL, params=params) if row.method == "given_text"]
     assert given == [Row("given_text", (1,), (text,), text=text) for text in ("a type of pet", "which is red")]
     with pytest.raises(ValidationError, match="must name each text once"):
-        EvaluateParams.model_validate({**PARAMS.model_dump(), "texts": ["a type of pet.", "a type of pet"]})
+        evaluate_params(texts=["a type of pet.", "a type of pet"])
 
 
 def test_a_tuned_model_is_evaluated_with_its_own_seed_only():
@@ -197,9 +183,3 @@ def test_offsets_move_whole_soups_by_the_formula_of_params_and_draws_at_their_si
 def test_a_pool_with_fewer_descriptors_than_a_table_row_draws_is_refused():
     with pytest.raises(PoolError, match="cannot draw 3 random descriptors from a pool of 2"):
         pretrained_rows(dataclasses.replace(MATERIAL, descriptors=POOL[:2]), params=PARAMS)
-
-
-def test_prompts_of_a_class_that_exceed_the_context_are_refused(texts, photo):
-    row = Row("gpt", (1,), prompts=[["a b"], ["very " * 90], ["c"]], dataset="photo")
-    with pytest.raises(PoolError, match="dataset photo, class 'cat'"):
-        check_rows([row], tests=[photo], tokenizer=texts.tokenizer)

@@ -19,7 +19,7 @@ from wsoup.evaluate.judged import (
     selection_counts,
     together_rows,
 )
-from wsoup.evaluate.rows import Material, Row, unpack_right
+from wsoup.evaluate.rows import Material, Row, right_by_row
 
 ROWS = [
     Row("class_name", (1, 2), ("",)),
@@ -45,10 +45,11 @@ def test_right_images_add_up_to_the_counts_of_the_tables(tiny_encoder, classifie
     plain = table.filter(pc.and_(pc.is_null(table["text"]), pc.equal(table["offsets"], 1)))
     right = right_images(classifiers, soups=["word"], tests=tests).to_pylist()
     assert len(right) == 4 * 2 * len(tests)  # class name and soup with two seeds each, two modes
+    unpacked = right_by_row(right)
     for row in right:
         where = {key: row[key] for key in ("method", "mode", "seed", "dataset")}
         m = 2 if (row["method"], row["seed"]) == ("word_soup", 1) else 1
-        count = int(unpack_right(row["right"], n_images=row["n_images"]).sum())
+        count = unpacked[row["method"], row["mode"]][row["dataset"]][row["seed"] - 1].sum()
         assert count == line(plain, m=m, **where)["n_correct"]
 
 
@@ -63,14 +64,7 @@ def test_the_ensemble_is_judged_with_prompts_of_each_datasets_classes(texts, tes
 
 
 def test_all_seeds_combined_have_all_members():
-    material = Material(
-        seeds=(1, 2),
-        words=[],
-        descriptors=[],
-        source_class_names=["cat"],
-        soups={"word": {1: ["x y", "z"], 2: ["x y"]}},
-        upper_bound=[],
-    )
+    material = Material((1, 2), soups={"word": {1: ["x y", "z"], 2: ["x y"]}})
     plain, soup = together_rows("word", material=material)
     assert plain == Row("", (1, 2), ("",))
     assert soup == Row("word_all_seeds", (1, 2), ("x y", "z", "x y"))
@@ -81,10 +75,10 @@ def test_selection_counts_use_the_sources_classes(classifiers, tests):
     images = {seed: (source.image_features[:seed], source.labels[:seed]) for seed in (1, 2)}
     counted = selection_counts(classifiers, soups=["word"], source=source, images=images.__getitem__).to_pylist()
     assert {(row["seed"], row["n_images"]) for row in counted} == {(1, 1), (2, 2)}
-    right = right_images(classifiers, soups=["word"], tests=[source]).to_pylist()
+    right = right_by_row(right_images(classifiers, soups=["word"], tests=[source]).to_pylist())
     for row in counted:
-        whole = next(r for r in right if all(r[k] == row[k] for k in ("method", "mode", "seed")))
-        assert row["n_correct"] == unpack_right(whole["right"], n_images=40)[: row["seed"]].sum()
+        of_seeds = right[row["method"], row["mode"]][source.name]
+        assert row["n_correct"] == of_seeds[row["seed"] - 1, : row["seed"]].sum()
 
 
 def test_random_controls_have_as_many_texts_of_the_same_pool_and_length():
@@ -92,10 +86,8 @@ def test_random_controls_have_as_many_texts_of_the_same_pool_and_length():
         seeds=(1, 2),
         words=["a", "b", "c", "d"],
         descriptors=["which is red", "made of wood", "very old"],
-        source_class_names=["cat"],
         pools={"word": "words", "descriptor": "descriptors"},
         soups={"word": {1: ["x y", "z"], 2: ["x"]}, "descriptor": {1: ["which is red"] * 2, 2: ["very old"]}},
-        upper_bound=[],
     )
     drawn = {(row.method, row.seeds): row.texts for row in random_rows(material, soups=["word", "descriptor"])}
     assert [len(text.split()) for text in drawn["random_beside_word", (1,)]] == [2, 1]
@@ -125,25 +117,11 @@ def test_flips_are_the_images_that_exactly_one_row_gets_right(texts, tests):
 
 
 def test_the_verdict_covers_judged_rows_their_controls_and_all_seeds_combined(classifiers, texts, tests):
-    material = Material(
-        seeds=(1, 2),
-        words=["a", "b", "c", "d"],
-        descriptors=[],
-        source_class_names=["cat"],
-        soups={"word": {1: ["sharp", "old red"], 2: ["old"]}},
-        upper_bound=[],
-        pools={"word": "words"},
-    )
-    source = tests[0]
-    tables = judge(
-        classifiers,
-        material,
-        soup="word",
-        mode="centroid",
-        tests=tests,
-        selection=lambda seed: (source.image_features[:seed], source.labels[:seed]),
-        encoder=texts,
-    )
+    soups = {"word": {1: ["sharp", "old red"], 2: ["old"]}}
+    material = Material((1, 2), words=["a", "b", "c", "d"], soups=soups, pools={"word": "words"})
+    seen = {seed: (tests[0].image_features[:seed], tests[0].labels[:seed]) for seed in (1, 2)}
+    how = {"soup": "word", "mode": "centroid", "selection": seen.__getitem__}
+    tables = judge(classifiers, material, tests=tests, encoder=texts, **how)
     methods = {"class_name", "word_soup", "random_beside_word", "word_all_seeds"}
     for name in ("right", "selection"):
         keys = [(row["method"], row["seed"]) for row in tables[name].to_pylist()]

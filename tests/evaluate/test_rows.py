@@ -7,32 +7,20 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from evaluate_cases import evaluate_params
+from report_made import ROLES, line, results
 
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate import rows
 from wsoup.evaluate.classifiers import pretrained_rows, tuned_rows
-from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.rows import Material, Method, Row
-from wsoup.paper.settings import Settings
 from wsoup.report import analyses, labels, plots
 from wsoup.report.accuracy import averages, finetuned_table, size_table, zero_shot_table
 from wsoup.report.labels import TableRow, soup_rows, table
-from wsoup.report.results import Line, Results
+from wsoup.report.results import Results
 
-PARAMS = EvaluateParams.model_validate(
-    {
-        "m": [1, 2],
-        "baseline_m": 1,
-        "tuned_baseline_m": 1,
-        "offsets": [0],
-        "offset_formula": "wording",
-        "ensemble": False,
-        "texts": [],
-        "survey": {"descriptors": 1, "chains": 1, "chain_length": 1, "m": 1},
-    }
-)
-ROLES = {"photo": "source", "pets": "xd", "sketch": "dg"}
+PARAMS = evaluate_params()
 REVERSED = Method(
     "reversed_words",
     lambda material, seed, m: [word[::-1] for word in material.words[:2]],
@@ -47,36 +35,21 @@ def material(**soups: dict[int, list[str]]) -> Material:
     return Material((1,), ["slab", "keep"], ["which is red"], ["cat"], soups, upper_bound=[])
 
 
-def line(method: str, **values) -> dict:
-    """One line of results for each dataset, 50 of 100 right."""
-    usual = {"variant": PRETRAINED, "mode": "centroid", "m": 2, "offsets": 1, "texts": 2.0, "stored": 4, "seed": 1}
-    counts = {"n_correct": 50, "n_images": 100, "alignment": 0.3, "uniformity": 0.2}
-    return {**usual, **counts, "method": method, **values}
-
-
-def results_of(methods: list[str], *, soups: list[str]) -> Results:
-    """Every method on every dataset, of the pretrained model and of a finetuned one."""
+def results_of(*methods: str, soups: tuple[str, ...]) -> Results:
+    """Every method on every dataset, of the pretrained model and of a finetuned one; 50 of 100 right."""
     lines = [
-        line(method, dataset=name, role=role, variant=variant, mode=mode, m=1 if method == "class_name" else 2)
-        for method in ["class_name", *methods]
-        for name, role in ROLES.items()
+        line(method, name, 1, 50, variant=variant, mode=mode, m=1 if method == "class_name" else 2)
+        for method in ("class_name", *methods)
+        for name in ROLES
         for variant in (PRETRAINED, "coop")
         for mode in ("centroid", "score_mean")
     ]
-    return Results(
-        [Line(**values) for values in lines],
-        table=table(soups),
-        roles=ROLES,
-        evaluate=PARAMS,
-        facts={name: {"n_images": 100, "n_classes": 2} for name in ROLES},
-        encoder={"model": "tiny", "pretrained": "tiny"},
-        settings=Settings.of_run({}, pools={}),
-    )
+    return results(lines, soups=soups)
 
 
 def everywhere(run: Results, *, method: str, folder: Path) -> dict[str, str]:
     """Each view of the results, as text."""
-    single = [line(method, text="bals", dataset=name, role=role) for name, role in ROLES.items()]
+    single = [line(method, name, 1, 50, text="bals") for name in ROLES]
     store.write_table(folder / "texts.parquet", pa.Table.from_pylist(single))
     tables = {
         "zero-shot": zero_shot_table(run),
@@ -102,14 +75,14 @@ def test_a_baseline_needs_only_texts_and_a_line_of_the_table(monkeypatch, tmp_pa
     assert Row("reversed_words", (1,), ("bals", "peek")) in tuned_rows(
         made, params=PARAMS, seed=1, trained={"members": None}
     )
-    run = results_of(["reversed_words", "word_soup"], soups=["word"])
+    run = results_of("reversed_words", "word_soup", soups=("word",))
     for view, text in everywhere(run, method="reversed_words", folder=tmp_path).items():
         assert "reversed word" in text.lower().replace("_", " "), view
 
 
 @pytest.mark.parametrize("name", ["word", "descriptor", "word_k50"])
 def test_a_soup_of_params_appears_in_every_table_and_curve(tmp_path, name):
-    run = results_of([f"{name}_soup"], soups=[name])
+    run = results_of(f"{name}_soup", soups=(name,))
     for view, text in everywhere(run, method=f"{name}_soup", folder=tmp_path).items():
         assert f"{name}_soup" in text or labels.soup_title(name) in text or labels.soup_label(name) in text, view
     keys = [row.key for row in soup_rows(name)]
@@ -141,6 +114,8 @@ def test_keys_of_metrics_are_unique_and_stable():
 
 
 def test_right_images_survive_packing_into_bits():
-    right = np.random.default_rng(0).random(77) < 0.5
-    assert len(rows.pack_right(right)) == 10
-    assert np.array_equal(rows.unpack_right(rows.pack_right(right), n_images=77), right)
+    right = np.random.default_rng(0).random((2, 77)) < 0.5
+    about = {"method": "soup", "mode": "centroid", "dataset": "photo", "n_images": 77}
+    lines = [{**about, "seed": seed, "right": rows.pack_right(right[seed])} for seed in (1, 0)]
+    assert len(lines[0]["right"]) == 10
+    assert np.array_equal(rows.right_by_row(lines)["soup", "centroid"]["photo"], right)

@@ -1,4 +1,4 @@
-"""Random test images with random labels, and one row of a table."""
+"""Small section `evaluate`, random test images with random labels, and one row of a table."""
 
 from __future__ import annotations
 
@@ -6,9 +6,17 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
+from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.testsets import TestSet
 
 NAMES = ["red fox", "cat", "oak"]
+
+
+def evaluate_params(**changes: object) -> EvaluateParams:
+    """Sizes of one and two, no offsets and no texts; with changes."""
+    sizes = {"m": [1, 2], "baseline_m": 1, "tuned_baseline_m": 1, "offsets": [0], "offset_formula": "wording"}
+    survey = {"descriptors": 1, "chains": 1, "chain_length": 1, "m": 1}
+    return EvaluateParams.model_validate({**sizes, "ensemble": False, "texts": [], "survey": survey, **changes})
 
 
 def images(

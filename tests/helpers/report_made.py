@@ -6,26 +6,15 @@ from functools import cache
 from typing import Any
 
 import yaml
+from evaluate_cases import evaluate_params
 
 from wsoup.check.whole import parse_params
-from wsoup.evaluate.params import EvaluateParams
 from wsoup.paper.settings import Settings
 from wsoup.profiles.paper import Paper
 from wsoup.report.labels import table
 from wsoup.report.results import Line, Results
 
-EVALUATE = EvaluateParams.model_validate(
-    {
-        "m": [1, 2],
-        "baseline_m": 1,
-        "tuned_baseline_m": 2,
-        "offsets": [0],
-        "offset_formula": "wording",
-        "ensemble": False,
-        "texts": [],
-        "survey": {"descriptors": 1, "chains": 1, "chain_length": 1, "m": 1},
-    }
-)
+EVALUATE = evaluate_params(tuned_baseline_m=2)
 ROLES = {"imagenet": "source", "dtd": "xd", "eurosat": "xd", "imagenet_a": "dg"}
 PAPER_ENCODER = {"model": "ViT-B-16", "pretrained": "openai", "quick_gelu": True}
 TOY_ENCODER = {"model": "toy-clip", "pretrained": "toy-clip.safetensors"}

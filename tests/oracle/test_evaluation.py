@@ -7,12 +7,12 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
+from evaluate_cases import evaluate_params
 from oracle_world import DESCRIPTORS, NAMES, WORDS, images_near
 
 from wsoup.datasets.paper import PAPER
 from wsoup.evaluate.classifiers import class_rows, pretrained_rows
 from wsoup.evaluate.counts import evaluate, mean_texts
-from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.rows import Material
 from wsoup.evaluate.testsets import TestSet
 from wsoup.search.rank import gpt
@@ -86,9 +86,7 @@ def counted(images, tiny_encoder) -> pa.Table:
         )
         for name, template in TEMPLATES.items()
     ]  # fmt: skip
-    sizes = {"m": [1], "baseline_m": 1, "tuned_baseline_m": 1, "ensemble": True, "texts": []}
-    survey = {"descriptors": 1, "chains": 1, "chain_length": 1, "m": 1}
-    params = EvaluateParams(**sizes, offsets=OFFSETS, offset_formula="code", survey=survey)
+    params = evaluate_params(m=[1], offsets=OFFSETS, offset_formula="code", ensemble=True)
     soups = {name: {1: texts} for name, texts in SOUPS.items()}
     material = Material((1,), WORDS, DESCRIPTORS, NAMES, soups, templates=ensemble_templates())
     rows = [*pretrained_rows(material, params=params), *class_rows(material, tests)]

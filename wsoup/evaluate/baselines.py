@@ -12,7 +12,6 @@ GPT rows and the prompt ensemble (source/gpt_helpers.py): ``datasets.<name>.base
 
 import string
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
@@ -47,21 +46,14 @@ def random_chains(words: Sequence[str], *, lengths: Sequence[int], seed: int) ->
     return chains
 
 
-@dataclass(frozen=True)
-class WaffleShape:
-    """The size of Waffle's noise: numbers of words and of character groups, and their lengths in characters."""
+def waffle_shape(class_names: Sequence[str]) -> tuple[int, int, int, int]:
+    """The size of Waffle's noise for these class names (`waffle_tools.py`, mode "waffle"); halves round to even.
 
-    words: int
-    word_length: int
-    groups: int
-    group_length: int
-
-
-def waffle_shape(class_names: Sequence[str]) -> WaffleShape:
-    """The authors' shape for these class names (`waffle_tools.py`, mode "waffle"); halves round to even.
+    Returns:
+        Numbers of words and their letters, and of groups of characters and their characters.
 
     >>> waffle_shape(["red fox", "cat"])
-    WaffleShape(words=2, word_length=3, groups=1, group_length=4)
+    (2, 3, 1, 4)
     """
     split = [name.split(" ") for name in class_names]
     words = max(1, round(float(np.mean([len(parts) for parts in split]))))
@@ -69,7 +61,7 @@ def waffle_shape(class_names: Sequence[str]) -> WaffleShape:
     groups = round(float(np.mean([len(parts) - 1 for parts in split]))) + 1
     characters = int(np.ceil(np.mean([max(len(part) for part in parts) for parts in split])))
     characters += groups - characters % groups
-    return WaffleShape(words=words, word_length=max(1, word_length), groups=groups, group_length=characters // groups)
+    return words, max(1, word_length), groups, characters // groups
 
 
 def waffle_characters(descriptors: Sequence[str]) -> list[str]:
@@ -81,26 +73,29 @@ def waffle_characters(descriptors: Sequence[str]) -> list[str]:
     return sorted(set(characters) - set(" ,."))
 
 
-def waffle(words: Sequence[str], *, characters: Sequence[str], shape: WaffleShape, m: int, seed: int) -> list[str]:
+def waffle(
+    words: Sequence[str], *, characters: Sequence[str], class_names: Sequence[str], m: int, seed: int
+) -> list[str]:
     """m Waffle descriptors, alternately random words and characters: ``, which has hatch injuri``, ``... L79O)``.
 
     As in the authors' list, each has a leading comma in addition to the prompt's, and its first letters choose the
     wording as for GPT descriptors: "which is any venomo".
 
     Args:
-        words: common words; each drawn word is cut to `shape.word_length` letters.
+        words: common words; drawn words are cut.
         characters: see `waffle_characters`.
-        shape: see `waffle_shape`.
+        class_names: of the source, which determine the shape (`waffle_shape`).
         m: number of descriptors.
         seed: each member has its own generator, so a list of 32 starts with the list of 16.
     """
     texts = []
+    n_words, letters, n_groups, length = waffle_shape(class_names)
     for i in range(m):
         generator = member_generator(purpose="waffle", seed=seed, member=i)
         if i % 2 == 0:
-            noise = " ".join(words[j][: shape.word_length] for j in generator.choice(len(words), size=shape.words))
+            noise = " ".join(words[j][:letters] for j in generator.choice(len(words), size=n_words))
         else:
-            groups = generator.choice(len(characters), size=(shape.groups, shape.group_length))
+            groups = generator.choice(len(characters), size=(n_groups, length))
             noise = ", ".join("".join(characters[j] for j in group) for group in groups)
         texts.append(f", {sentence(noise)}")
     return texts
@@ -130,18 +125,9 @@ def gpt_prompts(
     Args:
         template: with one ``{}``.
         class_names: C names in label order.
-        descriptors: bare descriptors by class name.
+        descriptors: bare descriptors of every class, by name (`wsoup.search.rank.gpt.matched`).
         gpt_names: names to use in these prompts instead of some class names.
-
-    Raises:
-        PoolError: a class is missing from `descriptors`.
     """
-    missing = [name for name in class_names if name not in descriptors]
-    if missing:
-        raise PoolError(
-            f"no GPT descriptors for class {missing[0]!r} ({len(missing)} of {len(class_names)} classes are missing); "
-            "check datasets.<name>.gpt_descriptors and run `dvc repro candidates`"
-        )
     return [
         [prompts.prompt(template, gpt_names.get(name, name), text) for text in descriptors[name] or [""]]
         for name in class_names

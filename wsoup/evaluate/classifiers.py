@@ -9,13 +9,13 @@ from typing import Any
 from wsoup.core import prompts
 from wsoup.disk import store
 from wsoup.evaluate.params import EvaluateParams
-from wsoup.evaluate.rows import BASELINES, GIVEN, Material, Method, Row, methods
+from wsoup.evaluate.rows import BASELINES, GIVEN, Material, Method, Row, methods, row_name
 from wsoup.evaluate.testsets import TestSet
 from wsoup.search.rank.pools import read_pool
 from wsoup.search.rank.source import Run
 from wsoup.soup.soup import Soup
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.texts.tokens import Tokenizer
+from wsoup.texts.tokens import Tokenizer, check_fits, check_prompts
 
 MEMBERS_SHOWN = 8
 """Members of each soup of the first seed that are also evaluated alone, along with as many random texts."""
@@ -59,7 +59,7 @@ def tuned_rows(material: Material, *, params: EvaluateParams, seed: int, trained
     rows = []
     if trained["members"]:
         texts = material.soups[trained["soup"]][seed][: trained["members"]]
-        rows.append(Row(f"{trained['soup']}_soup", (seed,), tuple(texts)))
+        rows.append(Row(row_name(trained["soup"]), (seed,), tuple(texts)))
     for method in methods(list(material.soups)):
         whole = _whole(method, material, seeds=(seed,), m=params.tuned_baseline_m)
         if whole.texts and method.tuned:
@@ -128,12 +128,14 @@ def nearest_prompts(
 def check_rows(rows: Sequence[Row], *, tests: Sequence[TestSet], tokenizer: Tokenizer) -> None:
     """Raise PoolError for a text or prompt that exceeds the model's context, naming dataset and class."""
     for test in tests:
+        origin = f"dataset {test.name}"
+        step = f"shorten the name (datasets.{test.name}.class_names), or remove such long texts from the pool"
         for offset in sorted({offset for row in rows for offset in row.offsets if row.texts}):
             texts = sorted({text for row in rows if offset in row.offsets for text in row.texts})
-            test.check_texts(texts, tokenizer=tokenizer, token_offset=offset)
-        for row in rows:
-            if row.dataset == test.name:
-                test.check_prompts(row.prompts, tokenizer=tokenizer)
+            check_fits(texts, stems=test.stems, tokenizer=tokenizer, origin=origin, step=step, token_offset=offset)
+        for row in (row for row in rows if row.dataset == test.name):
+            for name, of_class in zip(test.class_names, row.prompts, strict=True):
+                check_prompts(of_class, tokenizer=tokenizer, origin=f"{origin}, class {name!r}", step=step)
 
 
 def load_material(run: Run, tests: Sequence[TestSet]) -> Material:

@@ -19,12 +19,12 @@ import torch
 from torch import Tensor
 
 from wsoup.core import prompts
-from wsoup.core.scoring import MODES, class_sums, correct_per_candidate, normalize
+from wsoup.core.scoring import MODES, class_sums, correct_per_candidate, mean_cosines, normalize
 from wsoup.disk import store
 from wsoup.disk.shards import Shard
 from wsoup.evaluate.classifiers import check_rows
 from wsoup.evaluate.rows import Row
-from wsoup.evaluate.testsets import METRICS, WHERE, Answers, ClassPrompts, TestSet
+from wsoup.evaluate.testsets import COSINES, COUNTS, WHERE, ClassPrompts, TestSet
 from wsoup.runtime.work import finish_shards
 from wsoup.search.rank.source import Run
 from wsoup.texts.encoder import PromptEncoder
@@ -44,7 +44,8 @@ SCHEMA = pa.schema(
         ("stored", pa.int64()),  # integers needed to store the members, one per token; null for prompts by class
         ("seed", pa.int64()),
         *WHERE,
-        *((name, kind) for name, (kind, _) in METRICS.items()),
+        *COUNTS,
+        *COSINES,
     ]
 )
 
@@ -185,7 +186,7 @@ def count(
     right = {mode: correct_per_candidate(images, labels, classes) for mode, classes in by_mode.items()}
     for r, (row, _) in enumerate(rows):
         for mode in MODES if row.text is None else MODES[:1]:
-            answers = Answers(images, labels, by_mode[mode][r], right[mode][r], sums)
+            alignment, uniformity = mean_cosines(by_mode[mode][r, None], sums=sums, n_images=len(labels))
             line: dict[str, object] = {
                 "method": row.method,
                 "mode": mode,
@@ -195,7 +196,10 @@ def count(
                 "text": row.text,
                 "stored": None if row.prompts else sum(sizes[text] for text in row.texts),
                 **test.where,
-                **{name: measure(answers) for name, (_, measure) in METRICS.items()},
+                "n_correct": int(right[mode][r].sum()),
+                "n_images": len(labels),
+                "alignment": float(alignment),
+                "uniformity": float(uniformity),
             }
             yield from ({**line, "seed": seed} for seed in row.seeds)
 

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from wsoup.disk.store import ImageFeatures
-from wsoup.evaluate.rows import CLASS_NAME, pack_right, soup_method
+from wsoup.evaluate.rows import pack_right, row_name
 from wsoup.heads.head import Head
 
 ROLES = ("source", "dg")
@@ -36,10 +36,9 @@ def head_line(head: Head, *, name: str, soup: str, seed: int, test: ImageFeature
     blocks = torch.from_numpy(test.features).split(IMAGES_AT_ONCE)
     predicted = torch.cat([head.logits(block)[:, columns].argmax(dim=1) for block in blocks])
     right: np.ndarray = predicted.numpy() == test.labels
-    method = CLASS_NAME if soup == CLASS_NAME.name else soup_method(soup)
     m = len(head.soup.members)
     return {
-        "method": method.name,
+        "method": row_name(soup),
         "variant": name,
         "mode": "centroid",
         "m": m,

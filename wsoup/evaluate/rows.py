@@ -183,7 +183,7 @@ WAFFLE = Method(
         else baselines.waffle(
             material.words,
             characters=baselines.waffle_characters(material.descriptors),
-            shape=baselines.waffle_shape(material.source_class_names),
+            class_names=material.source_class_names,
             m=m,
             seed=seed,
         )
@@ -232,7 +232,7 @@ def soup_method(name: str) -> Method:
     """The method of one soup; members of `CURVE` are not evaluated alone, nor with finetuned models."""
     offsets: Literal["never", "pretrained", "always"] = "always" if name == "descriptor" else "pretrained"
     return Method(
-        f"{name}_soup",
+        row_name(name),
         lambda material, seed, m: material.soups[name][seed],
         sized=True,
         alone=name != CURVE,
@@ -240,6 +240,11 @@ def soup_method(name: str) -> Method:
         tuned=name != CURVE,
         soup=name,
     )
+
+
+def row_name(soup: str) -> str:
+    """Name in results of the rows of a soup of params.yaml, or of the soup of the bare class name."""
+    return soup if soup == CLASS_NAME.name else f"{soup}_soup"
 
 
 def judged_mode(name: str, *, mode: str) -> str:
@@ -271,19 +276,15 @@ def all_seeds(name: str) -> str:
 
 
 def pack_right(right: np.ndarray) -> bytes:
-    """Pack (N,) bool into bits; the inverse of `unpack_right`."""
+    """Pack (N,) bool into bits, which `right_by_row` unpacks."""
     return np.packbits(right).tobytes()
 
 
-def unpack_right(packed: bytes, *, n_images: int) -> np.ndarray:
-    """Unpack the bits of `pack_right`: (N,) bool."""
-    return np.unpackbits(np.frombuffer(packed, dtype=np.uint8), count=n_images).astype(bool)
-
-
 def right_by_row(lines: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], Right]:
-    """Group the lines of `FILE` by (method, mode); seeds are stacked in rising order."""
+    """Unpack the lines of `FILE`, and group them by (method, mode); seeds are stacked in rising order."""
     by_row: dict[tuple[str, str], dict[str, list[np.ndarray]]] = {}
     for line in sorted(lines, key=lambda line: line["seed"]):
         by_dataset = by_row.setdefault((line["method"], line["mode"]), {})
-        by_dataset.setdefault(line["dataset"], []).append(unpack_right(line["right"], n_images=line["n_images"]))
+        bits = np.unpackbits(np.frombuffer(line["right"], dtype=np.uint8), count=line["n_images"])
+        by_dataset.setdefault(line["dataset"], []).append(bits.astype(bool))
     return {row: {name: np.stack(seeds) for name, seeds in datasets.items()} for row, datasets in by_row.items()}

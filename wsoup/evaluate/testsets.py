@@ -1,11 +1,7 @@
-"""Test images and class names of every dataset, as evaluation reads them, and what is measured on them.
+"""Test images and class names of every dataset, as evaluation reads them."""
 
-To add a metric, write its function and its line in `METRICS`: every file of results then has its column.
-"""
-
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,11 +10,8 @@ import torch
 from torch import Tensor
 
 from wsoup.core import prompts
-from wsoup.core.scoring import mean_cosines
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
-from wsoup.texts import tokens
-from wsoup.texts.tokens import Tokenizer
 from wsoup.towers.encoder import Encoder
 
 WHERE = (("dataset", pa.string()), ("role", pa.string()))
@@ -65,27 +58,6 @@ class TestSet:
     def where(self) -> dict[str, str]:
         """The columns `WHERE` of a line about this dataset."""
         return {"dataset": self.name, "role": self.role}
-
-    def check_texts(self, texts: Sequence[str], *, tokenizer: Tokenizer, token_offset: int = 0) -> None:
-        """Raise PoolError if one of `texts` exceeds the model's context after the longest class name."""
-        tokens.check_fits(
-            texts,
-            stems=self.stems,
-            tokenizer=tokenizer,
-            origin=f"dataset {self.name}",
-            step=self._shorten,
-            token_offset=token_offset,
-        )
-
-    def check_prompts(self, prompts: Sequence[Sequence[str]], *, tokenizer: Tokenizer) -> None:
-        """Raise PoolError for the first prompt, of one list per class, that exceeds the model's context."""
-        for name, texts in zip(self.class_names, prompts, strict=True):
-            origin = f"dataset {self.name}, class {name!r}"
-            tokens.check_prompts(texts, tokenizer=tokenizer, origin=origin, step=self._shorten)
-
-    @property
-    def _shorten(self) -> str:
-        return f"shorten the name (datasets.{self.name}.class_names), or remove such long texts from the pool"
 
     @property
     def facts(self) -> dict[str, object]:
@@ -143,36 +115,3 @@ def load_tests(
             )
         )
     return tests
-
-
-@dataclass(frozen=True)
-class Answers:
-    """What one classifier says to N images.
-
-    Attributes:
-        image_features: (N, D).
-        labels: (N,) int64.
-        classes: (C, D), the classifier.
-        right: (N,) bool, whether the label is predicted.
-        sums: (C, D) float64, the images' sum by class.
-    """
-
-    image_features: Tensor
-    labels: Tensor
-    classes: Tensor
-    right: Tensor
-    sums: Tensor
-
-    @cached_property
-    def cosines(self) -> tuple[Tensor, Tensor]:
-        """Alignment and uniformity, () each."""
-        return mean_cosines(self.classes[None], sums=self.sums, n_images=len(self.labels))
-
-
-METRICS: dict[str, tuple[pa.DataType, Callable[[Answers], float]]] = {
-    "n_correct": (pa.int64(), lambda answers: int(answers.right.sum())),
-    "n_images": (pa.int64(), lambda answers: len(answers.labels)),
-    "alignment": (pa.float64(), lambda answers: float(answers.cosines[0])),
-    "uniformity": (pa.float64(), lambda answers: float(answers.cosines[1])),
-}
-"""Column -> its type, and its value for the answers of one classifier to one dataset."""

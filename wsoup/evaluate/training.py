@@ -17,7 +17,7 @@ import torch
 from wsoup.core.draws import named_generator
 from wsoup.disk import store
 from wsoup.evaluate.counts import evaluate, mean_texts
-from wsoup.evaluate.rows import Row
+from wsoup.evaluate.rows import Row, row_name
 from wsoup.evaluate.testsets import TestSet
 from wsoup.finetune.tuned import load_tuned, snapshots_in
 from wsoup.images.features import ImageList, embed_images
@@ -27,7 +27,6 @@ from wsoup.towers.encoder import Encoder
 
 SEEDS_AT_ONCE = 3
 """Models of as many seeds share a pass over the images; a further seed finds what these have encoded before."""
-COLUMNS = ("seed", "iteration", "dataset", "n_correct", "n_images")
 
 
 def sample_images(tests: Sequence[TestSet], *, size: int) -> list[TestSet]:
@@ -44,8 +43,7 @@ def sample_images(tests: Sequence[TestSet], *, size: int) -> list[TestSet]:
 
 def trained_row(rows: Sequence[Row], *, soup: str) -> Row:
     """The row of a tuned model with the texts, and the number of members, that it was trained on."""
-    name = soup if soup == "class_name" else f"{soup}_soup"
-    return next(row for row in rows if row.method == name and row.offsets == (0,))
+    return next(row for row in rows if row.method == row_name(soup) and row.offsets == (0,))
 
 
 def during_training(
@@ -58,7 +56,7 @@ def during_training(
     tests: Sequence[TestSet],
     batch_size: int,
 ) -> list[tuple[int, int, str, int, int]]:
-    """Counts of every snapshot of one seed: lines of `COLUMNS`, none if params ask for no snapshots.
+    """(seed, iteration, dataset, n_correct, n_images) of every snapshot of one seed; none if there are no snapshots.
 
     Args:
         run: the run, with the pretrained model.

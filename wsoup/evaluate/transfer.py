@@ -16,15 +16,14 @@ from torch import Tensor
 from wsoup.core import prompts
 from wsoup.core.draws import member_generator
 from wsoup.core.scoring import ImageSet, correct_per_candidate, normalize
+from wsoup.evaluate.classifiers import check_rows
+from wsoup.evaluate.rows import Row
 from wsoup.evaluate.testsets import COSINES, COUNTS, WHERE, ClassPrompts, TestSet
 from wsoup.search.grow.greedy import greedy_soup
 from wsoup.search.rank.source import Source
 from wsoup.soup.member import Member
 from wsoup.texts.encoder import PromptEncoder
 
-KEPT_BYTES = 1 << 29
-"""Text features are kept from one use to the next if all of them fit."""
-BATCH = 32
 SCHEMA = pa.schema([("text", pa.string()), *WHERE, *COUNTS, *COSINES])
 
 
@@ -49,20 +48,12 @@ class Grid:
     def __init__(self, texts: Sequence[str], *, tests: Sequence[TestSet], encoder: PromptEncoder) -> None:
         self.texts, self.tests, self.encoder = list(texts), tests, encoder
         self.classes = ClassPrompts(tests)
-        for test in tests:
-            test.check_texts(self.texts, tokenizer=encoder.tokenizer)
-        self._kept: dict[str, Tensor] = {}
+        check_rows([Row("survey", (), tuple(texts))], tests=tests, tokenizer=encoder.tokenizer)
 
     def blocks(self, texts: Sequence[str]) -> Iterator[Tensor]:
         """Features of some of the texts, in the given order: blocks (b, S, D)."""
-        if all(text in self._kept for text in texts):
-            for start in range(0, len(texts), BATCH):
-                yield torch.stack([self._kept[text] for text in texts[start : start + BATCH]])
-            return
         endings = [prompts.ending(text, period=True) for text in texts]
-        for part, block in self.encoder.grid_blocks(self.classes.stems, endings):
-            if block[0].nbytes * len(self.texts) <= KEPT_BYTES:
-                self._kept.update(zip(texts[part], block, strict=True))
+        for _, block in self.encoder.grid_blocks(self.classes.stems, endings):
             yield block
 
 
@@ -123,38 +114,31 @@ def mean_accuracy(n_correct: Sequence[int], *, n_images: Sequence[int]) -> int:
     return sum(correct * (common // size) for correct, size in zip(n_correct, n_images, strict=True))
 
 
-def target_role(roles: Sequence[str]) -> str:
-    """The role whose mean accuracy the bound maximises: xd, or dg if there is no xd."""
-    return "xd" if "xd" in roles else "dg"
-
-
-def ranked_on_targets(table: pa.Table) -> list[str]:
-    """Texts of `transfer` except "" by falling mean accuracy over the targets; ties keep pool order."""
-    role = target_role(table["role"].to_pylist())
-    by_text: dict[str, list[tuple[int, int]]] = {}
+def ranked_on(targets: Sequence[TestSet], table: pa.Table) -> list[str]:
+    """Texts of `transfer` except "" by falling mean accuracy over some datasets; ties keep pool order."""
+    sizes = {test.name: len(test.labels) for test in targets}
+    counts: dict[str, list[int]] = {}
     for line in table.to_pylist():
-        if line["text"] and line["role"] == role:
-            by_text.setdefault(line["text"], []).append((line["n_correct"], line["n_images"]))
-    counts = {text: list(zip(*pairs, strict=True)) for text, pairs in by_text.items()}
-    means = {text: mean_accuracy(n_correct, n_images=n_images) for text, (n_correct, n_images) in counts.items()}
-    return sorted(means, key=lambda text: -means[text])
+        if line["text"] and line["dataset"] in sizes:
+            counts.setdefault(line["text"], []).append(line["n_correct"])
+    return sorted(counts, key=lambda text: -mean_accuracy(counts[text], n_images=[*sizes.values()]))
 
 
-def upper_bound(ranked: Sequence[str], *, grid: Grid, m: int) -> list[Member]:
-    """Algorithm 1 on the targets' own test images.
+def upper_bound(table: pa.Table, *, grid: Grid, m: int) -> list[Member]:
+    """Algorithm 1 on the targets' own test images: those of role xd, or of dg if there is no xd.
 
     Args:
-        ranked: descriptors by falling mean accuracy over the targets.
-        grid: all datasets; those of other roles are ignored.
+        table: every text of the grid alone (`transfer`).
+        grid: descriptors and all datasets.
         m: maximum number of members.
 
     Returns:
         Members in the order in which they were added; `n_correct` is the soup's count over the targets.
     """
-    if not ranked:
+    by_role = {role: [test for test in grid.tests if test.role == role] for role in ("xd", "dg")}
+    targets = by_role["xd"] or by_role["dg"]
+    if not (ranked := ranked_on(targets, table)):
         return []
-    role = target_role([test.role for test in grid.tests])
-    targets = [test for test in grid.tests if test.role == role]
     sizes = [len(test.labels) for test in targets]
 
     def measure(sums: Tensor) -> tuple[list[int], list[int]]:
