@@ -15,8 +15,8 @@ from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate import rows
 from wsoup.evaluate.classifiers import pretrained_rows, tuned_rows
 from wsoup.evaluate.rows import Material, Method, Row
-from wsoup.report import analyses, labels, plots
-from wsoup.report.accuracy import averages, finetuned_table, size_table, zero_shot_table
+from wsoup.report import accuracy, labels, plots
+from wsoup.report.accuracy import averages, finetuned_table, zero_shot_table
 from wsoup.report.labels import TableRow, soup_rows, table
 from wsoup.report.results import Results
 
@@ -54,10 +54,8 @@ def everywhere(run: Results, *, method: str, folder: Path) -> dict[str, str]:
     tables = {
         "zero-shot": zero_shot_table(run),
         "finetuned": finetuned_table(run),
-        "by m": size_table(run),
-        "single": analyses.single_texts(folder / "texts.parquet", results=run),
-        "alignment": analyses.alignment(run),
-        "counts": analyses.counts(run, together={}),
+        "single": accuracy.single_texts(folder / "texts.parquet", results=run),
+        "counts": accuracy.counts(run, together={}),
     }
     return {
         **{name: made.as_csv() for name, made in tables.items()},

@@ -62,7 +62,7 @@ def results(
     unlike: tuple[str, ...] = (),
     layout: str | None = None,
     parameters: dict[str, int] | None = None,
-    divergence: dict[str, dict[int, list[float]]] | None = None,
+    members_kl: dict[str, list[list[tuple[int, float]]]] | None = None,
     training: dict[str, list[list[Any]]] | None = None,
     soups: tuple[str, ...] = ("descriptor", "word", "word_curve"),
     settings: Settings | None = None,
@@ -90,7 +90,7 @@ def results(
         facts=facts,
         encoder=encoder,
         parameters=parameters or {},
-        divergence=divergence or {},
+        members_kl=members_kl or {},
         training=training or {},
         settings=settings or paper_settings(),
     )

@@ -25,8 +25,8 @@ from wsoup.disk import store
 from wsoup.params.section import read_yaml
 from wsoup.pipeline import graph
 from wsoup.pipeline.workspace import create
-from wsoup.report.record import Record
-from wsoup.report.results import Line, as_written, attributes_of, read_lines
+from wsoup.report.results import Line, read_lines
+from wsoup.report.run import Record, as_written
 
 
 def one_line_of(error: BaseException) -> str:
@@ -57,22 +57,22 @@ def written_and_read(path: Path, lines: list[dict[str, Any]]) -> list[Line]:
 
 def test_results_are_read_as_written(tmp_path: Path) -> None:
     (line,) = written_and_read(tmp_path / "x.parquet", [LINE])
-    assert {**line.model_dump(), "role": "xd"} == LINE
+    assert {**line.model_dump(exclude={"text"}), "role": "xd"} == LINE
     assert written_and_read(tmp_path / "x.parquet", [{**LINE, "m": None, "stored": None}])[0].m is None
 
 
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [
-        ("variant", "ce", "it is of 'ce', expected 'pretrained'"),
-        ("dataset", "food", "dataset 'food', which params.yaml does not name"),
-        ("n_correct", 5, "5 of 4 images is not a count"),
-        ("n_correct", -1, "-1 of 4 images is not a count"),
-        ("n_images", 0, "3 of 0 images is not a count"),
-        ("offsets", 0, "is not a count"),
-        *((column, None, "its columns and types") for column in ("variant", "dataset", "seed", "alignment")),
-        *((column, "x", "its columns and types") for column in ("n_correct", "m", "seed", "stored", "texts")),
-        *((column, 1.5, "its columns and types") for column in ("n_correct", "seed", "method", "offsets")),
+        ("variant", "ce", "no count of 'pretrained' on a dataset of params.yaml"),
+        ("dataset", "food", "no count of 'pretrained' on a dataset of params.yaml"),
+        ("n_correct", 5, "no count of 'pretrained'"),
+        ("n_correct", -1, "0.n_correct"),
+        ("n_images", 0, "0.n_images"),
+        ("offsets", 0, "0.offsets"),
+        *((column, None, f"0.{column}") for column in ("variant", "dataset", "seed", "alignment")),
+        *((column, "x", f"0.{column}") for column in ("n_correct", "m", "seed", "stored", "texts")),
+        *((column, 1.5, f"0.{column}") for column in ("n_correct", "seed", "method", "offsets")),
     ],
 )
 def test_results_of_another_kind_are_refused(tmp_path: Path, column: str, value: Any, message: str) -> None:
@@ -86,10 +86,10 @@ def test_results_without_a_column_or_lines_or_with_a_line_twice_are_refused(tmp_
     for column in set(LINE) - {"role"}:
         with pytest.raises(MismatchError, match="is not as its stage wrote it"):
             written_and_read(file, [{key: value for key, value in LINE.items() if key != column}])
-    with pytest.raises(MismatchError, match="class_name on dtd appears twice"):
+    with pytest.raises(MismatchError, match=r"twice there: .*class_name"):
         written_and_read(file, [LINE, LINE])
     store.write_table(file, pa.Table.from_pylist([LINE]).slice(0, 0), attributes={})
-    with pytest.raises(MismatchError, match="or it has no lines"):
+    with pytest.raises(MismatchError, match="at least 1 item"):
         read_lines(file, variant="pretrained", datasets=["dtd"])
 
 
@@ -99,10 +99,8 @@ def test_invalid_attributes_are_refused(tmp_path: Path, data: bytes) -> None:
 
     pq.write_table(pa.table({"x": [1]}).replace_schema_metadata({b"wsoup": data}), tmp_path / "x.parquet")
     with pytest.raises(MismatchError, match=r"x\.parquet") as error:
-        attributes_of(tmp_path / "x.parquet", "datasets")
-    one_line_of(error.value)
-    with pytest.raises(MismatchError, match=r"x\.parquet"):
         store.table_attributes(tmp_path / "x.parquet")["datasets"]
+    one_line_of(error.value)
 
 
 def test_a_missing_column_is_named(tmp_path: Path) -> None:
@@ -139,7 +137,7 @@ def test_features_of_another_dataset_or_split_are_named(tmp_path: Path) -> None:
 # -------------------------------------------------------------------------------- params and dvc.yaml of others
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", "[" * 20_000, '{"answer": 1}', '{"answer": ["x"], "y": 1}'])
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "[" * 20_000, '{"answer": 1}', '{"answer": ["x"]}'])
 def test_a_record_that_is_not_as_written_is_one_line(text: str) -> None:
     with pytest.raises(MismatchError, match=r"verdict.json of HEAD is not as stage report of this wsoup writes it"):
         Record.parse(text, origin="reports/verdict.json of HEAD")

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from wsoup.report.page import write_page
-from wsoup.report.record import load_record
+from wsoup.report.run import load_record
 
 WIDTH = 100
 
@@ -34,10 +34,11 @@ def loop(project, tmp_path_factory):
     return copy
 
 
-def test_the_last_stage_prints_the_answer_and_what_to_do(loop):
-    lines = loop.printed.partition("> python -m stages.report\n")[2].splitlines()[:2]
-    assert lines[0].startswith("Test images of the source. ")
-    assert lines[1] == "reports/ differ from HEAD: see `wsoup compare`, or commit them as this machine's baseline"
+def test_the_last_stage_prints_the_answer_and_results_what_to_do(loop):
+    printed = loop.printed.partition("> python -m stages.report\n")[2]
+    assert printed.startswith("Test images of the source. ")
+    *_, last = loop.run("wsoup", "results").splitlines()
+    assert last == "reports/ differ from HEAD: see `wsoup compare`, or commit them as this machine's baseline"
 
 
 def test_a_page_of_other_results_is_removed_and_a_users_own_stays(loop):

@@ -47,6 +47,6 @@ def test_the_offset_trick_has_separate_rows():
 
 
 def test_a_curve_has_only_sizes_of_every_seed_and_dataset():
-    assert list(results().curve(PRETRAINED, method=WORD, mode="centroid")) == [1, 2]
+    assert list(results().curve(WORD, mode="centroid")) == [1, 2]
     lines = both_seeds("word_soup", CLASS_NAME, m=1) + [line("word_soup", name, 1, 5, m=2) for name in CLASS_NAME]
-    assert list(results(lines).curve(PRETRAINED, method=WORD, mode="centroid")) == [1]
+    assert list(results(lines).curve(WORD, mode="centroid")) == [1]

@@ -15,8 +15,15 @@ from report_made import line as line_of
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED
 from wsoup.paper import tables as paper
-from wsoup.report import analyses, labels
-from wsoup.report.accuracy import averages, finetuned_table, paper_tables, size_table, zero_shot_table
+from wsoup.report import labels
+from wsoup.report.accuracy import (
+    averages,
+    counts,
+    finetuned_table,
+    paper_tables,
+    single_texts,
+    zero_shot_table,
+)
 from wsoup.report.tables import Table
 
 table = zero_shot_table
@@ -142,23 +149,9 @@ def test_a_missing_role_has_no_metric_and_a_partial_row_no_mean():
     assert math.isnan(row["XD mean"])
 
 
-def test_sizes_and_stored_numbers():
-    rows = size_table(results()).rows
-    assert [(row["m"], row["xd"]) for row in rows if row["method"] == "word_soup"] == [(1, 1.0), (2, 35.0)]
-    lines = both_seeds("word_soup", WORD, m=2, stored=7) + both_seeds("class_name", WORD, variant="ce", stored=0)
-    rows = analyses.parameters(results(lines, parameters={"ce": 1000}), trained={"ce": "last_blocks"}).rows
-    assert [(row["method"], row["trained"], row["texts"], row["stored"]) for row in rows] == [
-        ("Word soup m=2", "nothing", "word soup", 7.0),
-        ("ce", "last_blocks", "class name", 1000.0),
-    ]
-
-
-WORD = dict.fromkeys(CLASS_NAME, (5, 5))
-
-
 def test_counts_cover_every_row_dataset_and_seed():
     soup = {name: np.array([[True, False]] * 2) for name in CLASS_NAME}
-    *rows, last = analyses.counts(results(), together={"word_all_seeds": soup}).rows
+    *rows, last = counts(results(), together={"word_all_seeds": soup}).rows
     assert len(rows) + 1 == 3 * 4 * 2
     assert (last["row"], last["seed"], last["n_correct"], last["n_images"]) == ("word_all_seeds", 2, 1, 2)
     assert {"variant": "pretrained", "row": "word_soup", "dataset": "eurosat", "role": "xd", "seed": 2}.items() <= rows[
@@ -180,22 +173,26 @@ def test_csv_leaves_missing_numbers_empty():
     assert Table("t", "T", ["a", "b"], [{"a": "x", "b": math.nan}]).as_csv() == "a,b\nx,\n"
 
 
-def test_single_texts_are_shown_with_changes_of_all_measures(tmp_path):
-    """A text that helps on one dataset and hurts on another, by hand."""
-    counts = {"imagenet": 58, "dtd": 40, "eurosat": 26, "imagenet_a": 30}
+def test_single_texts_are_shown_with_changes_and_the_papers_figures(tmp_path):
+    """A given text that helps on one dataset and hurts on another, by hand; others of soups that are there."""
+    n_correct = {"imagenet": 58, "dtd": 40, "eurosat": 26, "imagenet_a": 30}
+    texts = [("given_text", "a type of pet"), ("word_soup", "sharp"), ("gone_soup", "blunt")]
     lines = [
-        {**line_of("given_text", name, 1, n, alignment=0.31, uniformity=0.17), "text": "a type of pet"}
-        for name, n in counts.items()
+        {**line_of(method, name, 1, n, alignment=0.31, uniformity=0.17), "text": text}
+        for method, text in texts
+        for name, n in n_correct.items()
     ]
     store.write_table(tmp_path / "texts.parquet", pa.Table.from_pylist(lines))
-    table = analyses.given_texts(tmp_path / "texts.parquet", results=results())
-    plain, pet = table.rows
-    assert (plain["text"], pet["text"]) == ("(class name only)", "a type of pet")
-    assert (pet["source accuracy"], pet["change of source accuracy"]) == (58, -2)
-    assert (pet["xd accuracy"], pet["change of xd accuracy"], pet["change of dtd accuracy"]) == (33, 3, 0)
-    assert pet["change of xd alignment"] == pytest.approx(0.01)
-    assert pet["change of xd uniformity"] == pytest.approx(-0.03)
-    assert plain["change of xd alignment"] is None
-    assert (plain["imagenet accuracy (paper)"], plain["imagenet uniformity (paper)"]) == (67.1, 0.173)
-    assert not any("(paper)" in key for key in pet)
-    assert "-0.030" in table.as_markdown()
+    table = single_texts(tmp_path / "texts.parquet", results=results())
+    plain, pet, word = table.rows
+    assert [(row["kind"], row["text"]) for row in table.rows] == [
+        ("given", "(class name only)"),
+        ("given", "a type of pet"),
+        ("word soup", "sharp"),
+    ]
+    assert (pet["source"], pet["source change"]) == (58, -2)
+    assert (pet["xd"], pet["xd change"], pet["dtd change"]) == (33, 3, 0)
+    assert (pet["xd alignment"], word["dtd uniformity"]) == (pytest.approx(0.31), 0.17)
+    assert (plain["imagenet (paper)"], plain["imagenet uniformity (paper)"]) == (67.1, 0.173)
+    assert not any("(paper)" in key for key in (*pet, *word))
+    assert "0.200 (0.173, +0.027)" in table.as_markdown()

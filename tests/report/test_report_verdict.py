@@ -10,15 +10,9 @@ from wsoup.base.errors import MissingError
 from wsoup.disk import store
 from wsoup.evaluate.params import ReportParams
 from wsoup.evaluate.rows import pack_right
-from wsoup.report.record import WIDTH, answer
-from wsoup.report.verdict import (
-    Judgement,
-    gains,
-    load_judgement,
-    metrics,
-    optimism_table,
-    verdict_table,
-)
+from wsoup.report.plots import gains
+from wsoup.report.run import WIDTH, answer
+from wsoup.report.verdict import Judgement, load_judgement, metrics, verdict_table
 from wsoup.search.grow.chains import ChainsSoup
 from wsoup.search.grow.sample import SampleSoup
 
@@ -36,7 +30,7 @@ def write(folder, *, chances=CHANCES, roles=ROLES, only=None, only_mode=None) ->
 
     Only on dataset `only` and in mode `only_mode`, if given, do probabilities differ from the class name's.
     """
-    right, selection = [], []
+    right = []
     for i, (method, chance) in enumerate(chances.items()):
         for mode in ("centroid", "score_mean"):
             for seed in (1, 2, 3):
@@ -47,9 +41,7 @@ def write(folder, *, chances=CHANCES, roles=ROLES, only=None, only_mode=None) ->
                     is_right = draw.random(N) < (chance if differs else chances["class_name"])
                     about = {"dataset": name, "role": role, "n_images": N, "right": pack_right(is_right)}
                     right.append({**row, **about})
-                selection.append({**row, "n_correct": 9 if method == "word_soup" else 6, "n_images": 10})
     store.write_table(folder / "pretrained/right.parquet", pa.Table.from_pylist(right))
-    store.write_table(folder / "pretrained/selection.parquet", pa.Table.from_pylist(selection))
 
 
 def write_head(folder, name: str, *, chance: float) -> None:
@@ -174,13 +166,6 @@ def test_the_curve_soup_is_not_judged(tmp_path):
 def test_a_single_dataset_has_no_verdict_for_other_datasets(judgement):
     assert all(judged.resampled is None for judged in judgement.comparisons)
     assert "low, other datasets" not in verdict_table(judgement).rows[0]
-
-
-def test_optimism_is_the_loss_beyond_the_class_names_own(judgement):
-    row = optimism_table(judgement).rows[0]
-    assert row["selection images"] == pytest.approx(90)
-    assert row["difference"] == pytest.approx(90 - row["held-out images"])
-    assert row["optimism"] == pytest.approx(row["difference"] - row["difference, class name only"])
 
 
 def test_p_values_are_corrected_over_all_comparisons_of_the_run(judgement, tmp_path):

@@ -115,13 +115,23 @@ Everything = Annotated[bool, typer.Option("--all", help="All tables and rows, no
 
 def results_command(everything: Everything = False) -> None:
     """Show the last run's answer: which texts to use on the source, XD and DG, and whether the gain is noise."""
-    from wsoup.report.record import shown
-    from wsoup.report.results import as_written
+    from wsoup.report.compare import edited
+    from wsoup.report.run import FILE, PAGE, as_written, digest, is_page, load_record
+    from wsoup.runtime.process import git
 
+    here = Path()
     if not Path("params.yaml").is_file():
         raise MissingError("there is no params.yaml here; run in a pipeline folder, which `wsoup init FOLDER` makes")
     with as_written():
-        print(visible(shown(everything=everything)))
+        record = load_record(here)
+        lines = [*record.answer, *edited(record, root=here)]
+        if is_page(PAGE) and not is_page(PAGE, of=digest(here)):
+            lines.append(f"{PAGE} shows other results; `wsoup report` writes it again")
+        if (git("status", "--porcelain", "--", str(FILE), folder=here) or "").strip():
+            lines.append("reports/ differ from HEAD: see `wsoup compare`, or commit them as this machine's baseline")
+        tables = sorted(Path("reports/tables").glob("*.md")) if everything else []
+        lines += [f"\n{table.read_text(encoding='utf-8').rstrip()}" for table in tables]
+    print(visible("\n".join(lines)))
 
 
 def report_command(
@@ -135,8 +145,7 @@ def report_command(
     """
     from wsoup.disk.files import check_ending
     from wsoup.report.page import TITLE, write_page
-    from wsoup.report.record import is_page
-    from wsoup.report.results import as_written
+    from wsoup.report.run import as_written, is_page
 
     check_ending(out, ".html", ".htm", option="--out")
     claim([("--out", out)], force=force or is_page(out))
@@ -156,7 +165,7 @@ def compare_command(
     Example: wsoup compare HEAD~1 HEAD
     """
     from wsoup.report.compare import compare
-    from wsoup.report.results import as_written
+    from wsoup.report.run import as_written
 
     with as_written():
         print(visible(compare(first, second, everything=everything)))

@@ -7,8 +7,8 @@ from wsoup.base.errors import MismatchError, MissingError
 from wsoup.disk.store import fingerprint
 from wsoup.params.section import read_yaml
 from wsoup.report.compare import Revision
-from wsoup.report.record import Record
 from wsoup.report.results import ROLES
+from wsoup.report.run import Record
 
 SHOTS = (1, 2, 4, 8, 16)
 """The paper's numbers; those above ``fewshot.shots`` of params.yaml are left out."""

@@ -1,23 +1,35 @@
-"""Accuracies: tables of ours beside the paper's, marked where they are not like for like."""
+"""Tables of accuracies: ours beside the paper's, marked where they are not like for like; texts alone; the counts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from wsoup.disk.files import PRETRAINED
+from wsoup.evaluate.rows import CLASS_NAME, GIVEN, Right
 from wsoup.paper import settings
 from wsoup.paper import tables as paper
-from wsoup.report.labels import TableRow, methods_of
-from wsoup.report.results import MEANS, ROLES, Results, is_number, mean_and_std
-from wsoup.report.tables import MARK, Row, Table, averaged, with_std
+from wsoup.report.labels import TableRow
+from wsoup.report.results import MEANS, ROLES, Line, Results, is_number, mean_and_std, read_lines
+from wsoup.report.tables import MARK, Row, Table
+
+MEASURES = ("accuracy", "alignment", "uniformity")
 
 
 def averages(results: Results) -> dict[str, dict[str, dict[str, float]]]:
     """variant -> row -> mean and deviation over seeds of source, XD and DG, per cent; without what is missing."""
     by_variant: dict[str, dict[str, dict[str, float]]] = {}
     for variant, row, cells in results.rows():
-        figures = averaged(results.by_role(cells))
-        known = {name: round(value, 3) for name, value in figures.items() if is_number(value)}
-        by_variant.setdefault(variant, {})[row.key] = known
+        known = by_variant.setdefault(variant, {}).setdefault(row.key, {})
+        for role in ROLES:
+            figures = zip((role, f"{role} (std)"), mean_and_std(cells.of(results.datasets(role))), strict=True)
+            known |= {name: round(value, 3) for name, value in figures if is_number(value)}
     return by_variant
+
+
+# ---------------------------------------------------------------------------------------------- beside the paper's
 
 
 def zero_shot_table(results: Results) -> Table:
@@ -104,32 +116,25 @@ def accuracy_row(
     cells = results.cells(variant, row)
     if cells is None:
         return None
-    ours, fixed, encoder = results.settings, results.paper_settings, results.encoder
-    reasons = set(settings.marks(ours, paper=fixed, encoder=encoder, variant=variant, row=row.key) if theirs else ())
-    line: dict[str, object] = {"method": label, "variant": variant, "row": row.key, "m": round(cells.texts, 1)}
-    stored, why = results.parameters.get(variant, 0) + (cells.stored or 0.0), set[str]()
+    about: dict[str, Any] = {"paper": results.paper_settings, "variant": variant, "row": row.key}
+    reasons = settings.marks(results.settings, encoder=results.encoder, **about) if theirs else []
+    stored = results.parameters.get(variant, 0) + (cells.stored or 0.0)
+    line: dict[str, Any] = {"method": label, "variant": variant, "row": row.key, "m": round(cells.texts, 1)}
     line["stored"] = stored
+    beside: dict[str, tuple[float, set[str]]] = {}  # column -> the paper's figure, and why it is not like for like
     for column, names in _columns(results):
-        mean, deviation = mean_and_std(cells.of(names))
-        line |= {column: mean, f"{column} (std)": deviation}
+        line[column], line[f"{column} (std)"] = mean_and_std(cells.of(names))
         figure = theirs.get(_papers_column(results, column, names))
-        if figure is not None and is_number(mean):
-            unlike = reasons.union(*(_unlike(results, name) for name in names))
-            line |= _beside(column, mean, figure, marked=bool(unlike))
-            why |= unlike
-    if "parameters_thousands" in theirs and not paper.encoder_differs(encoder, tuned=variant != PRETRAINED):
-        known = settings.differs_always(
-            ours, paper=fixed, model=str(encoder["model"]), variant=variant, row=row.key, column="stored"
-        )
-        line |= _beside("stored", stored, 1000.0 * theirs["parameters_thousands"], marked=bool(set(known)))
-        why |= set(known)
-    return line, why
-
-
-def _beside(column: str, ours: float, theirs: float, *, marked: bool) -> dict[str, object]:
-    """The paper's figure, the difference and, where they are not comparable, the mark."""
-    cell: dict[str, object] = {f"{column} (paper)": theirs, f"{column} (diff)": ours - theirs}
-    return cell | ({f"{column} (mark)": MARK} if marked else {})
+        if figure is not None and is_number(line[column]):
+            beside[column] = figure, {*reasons, *chain.from_iterable(_unlike(results, name) for name in names)}
+    if "parameters_thousands" in theirs and not paper.encoder_differs(results.encoder, tuned=variant != PRETRAINED):
+        model = str(results.encoder["model"])
+        known = settings.differs_always(results.settings, model=model, column="stored", **about)
+        beside["stored"] = 1000.0 * theirs["parameters_thousands"], set(known)
+    for column, (figure, unlike) in beside.items():
+        line |= {f"{column} (paper)": figure, f"{column} (diff)": line[column] - figure}
+        line |= {f"{column} (mark)": MARK} if unlike else {}
+    return line, {reason for _, unlike in beside.values() for reason in unlike}
 
 
 def _papers_column(results: Results, column: str, names: Sequence[str]) -> str:
@@ -144,34 +149,90 @@ def _papers_column(results: Results, column: str, names: Sequence[str]) -> str:
 
 def _is_papers(results: Results, name: str) -> bool:
     """Whether a dataset is one of the paper's: by name, by layout on disk, and with all its classes."""
-    layout = str(results.facts.get(name, {}).get("layout"))
+    layout = str(results.facts[name].get("layout"))
     same_layout = layout in ("coop", f"coop:{name}") or (name == "laion" and layout.startswith("laion:"))
     return name in paper.COLUMNS and same_layout
 
 
-def _unlike(results: Results, name: str) -> set[str]:
-    """Why a dataset is not as in the paper; empty if it is, or if the paper has no such dataset."""
-    if not _is_papers(results, name):
-        return set()
-    facts = results.facts.get(name, {})
-    split = () if facts.get("paper_comparable", True) else (f"{name}: {facts.get('reason', 'another split')}",)
-    return {*split, *settings.dataset_differs(results.settings, name)}
+def _unlike(results: Results, name: str) -> Iterable[str]:
+    """Why one of the paper's datasets is not as in the paper."""
+    facts = results.facts[name]
+    if not facts.get("paper_comparable", True):
+        yield f"{name}: {facts.get('reason', 'another split')}"
+    yield from settings.dataset_differs(results.settings, name)
 
 
-def size_table(results: Results) -> Table:
-    """Accuracy against the number of members m."""
-    lines = [
-        {"variant": variant, "method": method.name, "mode": mode, "m": m} | averaged(results.by_role(cells))
-        for variant in results.variants
-        for method in methods_of(results.table)
-        if method.sized
-        for mode in ("centroid", "score_mean")
-        for m, cells in results.curve(variant, method=method, mode=mode).items()
-    ]
+# ------------------------------------------------------------------------------------------------ texts and counts
+
+
+def single_texts(path: Path, *, results: Results) -> Table:
+    """Texts alone, as in the paper's tables 1 and 2: members of the first seed's soups, random ones, those given.
+
+    Args:
+        path: texts.parquet of stage evaluate.
+        results: with the class name alone, to compare with. On its source the paper's figures are beside ours.
+    """
+    kinds = {row.method.name: row.alone for row in results.table if row.alone} | {GIVEN: "given"}
+    sources = [] if paper.encoder_differs(results.encoder, tuned=True) else results.datasets("source")
+    theirs = {name: paper.single_texts(name) for name in sources}
+    groups = {role: names for role in ROLES if (names := results.datasets(role))}
+    groups |= {name: [name] for name in results.datasets()}
+    ours = (PRETRAINED, CLASS_NAME.name, "centroid")
+    base = {line.dataset: line for line in results.lines if (line.variant, line.method, line.mode) == ours}
+    texts: dict[tuple[str, str], dict[str, Line]] = {}
+    for line in read_lines(path, variant=PRETRAINED, datasets=results.roles):
+        texts.setdefault((line.method, line.text or ""), {})[line.dataset] = line
+    if any(method == GIVEN for method, _ in texts):
+        texts = {(GIVEN, ""): base, **texts}
+    rows = []
+    for (method, text), lines in texts.items():
+        row: dict[str, object] = {"kind": kinds.get(method), "text": text or paper.NO_TEXT}
+        for (group, names), measure in product(groups.items(), MEASURES):
+            after, before = (np.array([getattr(of[name], measure) for name in names]) for of in (lines, base))
+            mean, column = float(after.mean()), group if measure == "accuracy" else f"{group} {measure}"
+            row[column] = mean
+            if measure == "accuracy":
+                row[f"{group} change"] = float((after - before).mean())
+            if method == GIVEN and (figure := theirs.get(group, {}).get(text, {}).get(measure)) is not None:
+                row |= {f"{column} (paper)": figure, f"{column} (diff)": mean - figure}
+        rows.append(row)
     return Table(
-        "accuracy_by_m",
-        "Accuracy against the number of members",
-        columns=["variant", "method", "mode", "m", *with_std(ROLES)],
-        rows=lines,
-        notes=["Per cent."],
+        "single_texts",
+        "Members of the soups, each alone",
+        columns=list(dict.fromkeys(chain(("kind", "text"), *rows))),
+        rows=[row for row in rows if row["kind"]],  # others are of a soup that params.yaml no longer has
+        notes=[
+            "Per cent, change in points against the class name alone, and mean cosines with an image's own class "
+            "(alignment) and with the others (uniformity); random texts are the grey rows."
+        ],
     )
+
+
+def counts(results: Results, *, together: Mapping[str, Right]) -> Table:
+    """Counts that ``wsoup compare`` reads at two revisions: of every row of the tables, and of right images by row."""
+    order = results.datasets()
+    seen = [
+        (variant, row.key, line.dataset, line.seed, line.n_correct, line.n_images)
+        for variant, row, cells in results.rows()
+        for line in sorted(cells.lines, key=lambda line: (order.index(line.dataset), line.seed))
+    ]
+    seen += [
+        (PRETRAINED, row, dataset, seed, int(hits.sum()), len(hits))
+        for row, by_dataset in together.items()
+        for dataset, right in by_dataset.items()
+        for seed, hits in zip(results.seeds, right, strict=True)
+    ]
+    rows = [
+        {
+            "variant": variant,
+            "row": row,
+            "dataset": dataset,
+            "role": results.roles[dataset],
+            "seed": seed,
+            "n_correct": n_correct,
+            "n_images": n_images,
+            "images": str(results.facts[dataset].get("images", ""))[:16],
+        }
+        for variant, row, dataset, seed, n_correct, n_images in seen
+    ]
+    return Table("counts", "Counts behind the tables", columns=[*rows[0]], rows=rows)

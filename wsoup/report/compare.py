@@ -8,10 +8,10 @@ another machine's run say, only bound the interval (`wsoup.statistics.noise.comp
 import csv
 import io
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,18 +19,19 @@ from wsoup.base.errors import MissingError
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.rows import FILE, Right, all_seeds, right_by_row
-from wsoup.report import record
+from wsoup.paper.settings import flat
+from wsoup.params.section import read_yaml
+from wsoup.report import run
 from wsoup.report.labels import soup_title
-from wsoup.report.record import Record, differences, first_few
 from wsoup.report.results import PLACES
+from wsoup.report.run import WIDTH, Record
 from wsoup.runtime.process import git
 from wsoup.statistics.advice import signed
-from wsoup.statistics.noise import Verdict, compare_counts, compare_images, judge
+from wsoup.statistics.noise import Estimate, Verdict, compare_counts, compare_images, judge
 
 WORKSPACE = "workspace"
-COUNTS = Path("reports/tables/counts.csv")
 CONFIDENCE = 0.95
-LINES, WIDTH = 15, 100
+LINES = 15
 """At most, unless all are asked for."""
 Key = tuple[str, str]
 """(variant, row)."""
@@ -57,7 +58,6 @@ class Revision:
         name, root: a git revision, a DVC experiment or `WORKSPACE`, of the repository in a folder.
         commit: its hash; None for the workspace.
         record: of the run.
-        counts: of every row.
 
     Raises:
         MissingError: there is no such revision, or it has no report.
@@ -66,32 +66,47 @@ class Revision:
     def __init__(self, name: str, *, root: Path) -> None:
         self.name, self.root = name, root
         self.commit = None if name == WORKSPACE else self._commit()
-        self.record = Record.parse(self._text(record.FILE), origin=f"{record.FILE} of {name}")
-        self.counts: dict[Key, Counts] = {}
-        for line in csv.DictReader(io.StringIO(self._text(COUNTS))):
+        self.record = Record.parse(self._text(run.FILE), origin=f"{run.FILE} of {name}")
+
+    @cached_property
+    def counts(self) -> dict[Key, Counts]:
+        """Of every row."""
+        rows: dict[Key, Counts] = {}
+        for line in csv.DictReader(io.StringIO(self._text(Path("reports/tables/counts.csv")))):
             dataset = Dataset(line["dataset"], line["role"], int(line["n_images"]), line["images"])
-            row = self.counts.setdefault((line["variant"], line["row"]), {})
+            row = rows.setdefault((line["variant"], line["row"]), {})
             row.setdefault(dataset, {})[int(line["seed"])] = int(line["n_correct"])
+        return rows
 
     @cached_property
     def right(self) -> dict[Key, Right]:
         """Which images rows get right; empty if DVC does not have them at hand."""
-        rows: dict[Key, Right] = {}
-        heads = self.record.params.get("heads")
-        files = {name: f"artifacts/results/heads/{name}.parquet" for name in (heads if isinstance(heads, dict) else ())}
-        for variant, path in {PRETRAINED: f"artifacts/results/{PRETRAINED}/{FILE}", **files}.items():
-            for (method, mode), right in right_by_row(self._stored(path)).items():
-                rows[variant, method if mode == "centroid" else f"{method}_{mode}"] = right
-        return rows
+        files = {head: f"heads/{head}.parquet" for head in self.record.params.get("heads", ())}
+        return {
+            (variant, method if mode == "centroid" else f"{method}_{mode}"): right
+            for variant, path in {PRETRAINED: f"{PRETRAINED}/{FILE}", **files}.items()
+            for (method, mode), right in right_by_row(self._stored(f"artifacts/results/{path}")).items()
+        }
+
+    def images(self, key: Key, datasets: list[Dataset], seeds: list[int]) -> Right | None:
+        """Which images a row gets right with some seeds; None if they are not known or do not fit the counts."""
+        chosen: Right = {}
+        for dataset in datasets:
+            counts = dict(sorted(self.counts[key][dataset].items()))
+            known = self.right.get(key, {}).get(dataset.name)
+            if known is None or known.sum(axis=1).tolist() != list(counts.values()):
+                return None
+            chosen[dataset.name] = known[[list(counts).index(seed) for seed in seeds]]
+        return chosen
 
     def _commit(self) -> str:
         """The hash of a revision, or of an experiment by its name."""
         known = git("rev-parse", "--verify", "--quiet", f"{self.name}^{{commit}}", folder=self.root)
-        refs = (git("for-each-ref", "--format=%(refname)", "refs/exps", folder=self.root) or "").split()
-        experiments = {ref.rsplit("/", 1)[-1]: ref for ref in refs if ref.count("/") == 4}  # DVC has other refs beside
-        if (commit := known or experiments.get(self.name)) is None:
+        experiment = f"refs/exps/*/*/{self.name}"
+        known = known or git("for-each-ref", "--format=%(objectname)", experiment, folder=self.root)
+        if not known:
             raise MissingError(f"{self.name!r} is no revision and no experiment here; see `git log` and `dvc exp list`")
-        return commit.strip()
+        return known.split()[0]
 
     def _text(self, path: Path) -> str:
         """A file as it is at this revision."""
@@ -108,8 +123,7 @@ class Revision:
             import dvc.api
             from pyarrow import parquet
 
-            at = {} if self.commit is None else {"rev": self.commit}
-            with dvc.api.open(path, repo=str(self.root), mode="rb", **at) as file:
+            with dvc.api.open(path, repo=str(self.root), rev=self.commit, mode="rb") as file:
                 return parquet.read_table(io.BytesIO(file.read())).to_pylist()
         except Exception:  # not cached, no DVC, another layout: counts are still there
             return []
@@ -133,50 +147,37 @@ class Change(NamedTuple):
     by_image: bool
     verdict: Verdict
 
-    def line(self) -> str:
-        """Figures, interval and verdict in columns."""
-        columns = f"{self.before:>8.2f}{self.after:>8.2f}{self.verdict.mean:>+8.2f}"
-        return f"{self.place:<16}{columns}   {self._interval():<16} {self.verdict.word}{self._by()}"
-
-    def short(self) -> str:
-        """The row, and the change alone."""
-        change = f"{signed(self.verdict.mean)} {self._interval()} {self.verdict.word}{self._by()}"
-        return f"  {'/'.join(self.row)}, {self.place}: {change}"
-
-    def _interval(self) -> str:
-        return f"[{signed(self.verdict.low)}, {signed(self.verdict.high)}]"
-
-    def _by(self) -> str:
-        return "" if self.by_image else " (from counts)"
+    def interval(self) -> str:
+        """The interval of the change and its verdict, in columns."""
+        interval = f"[{signed(self.verdict.low)}, {signed(self.verdict.high)}]"
+        return f"{interval:<16} {self.verdict.word}{'' if self.by_image else ' (from counts)'}"
 
 
 def compare(first: str = "HEAD", second: str = WORKSPACE, *, root: Path = Path(), everything: bool = False) -> str:
     """What `wsoup compare` prints: at most `LINES` lines, or with `everything` all rows that changed."""
     before, after = Revision(first, root=root), Revision(second, root=root)
     old, new = before.record, after.record
-    main = changes(before, after, keys=[(main_row(before), main_row(after))])
-    others = [(key, key) for key in before.counts if key in after.counts and key != main_row(after)]
+    rows = [(PRETRAINED, all_seeds(each.soup)) for each in (old, new)]
+    main = changes(before, after, keys=[(rows[0], rows[1])])
+    others = [(key, key) for key in before.counts if key in after.counts and key != rows[1]]
     judged = [change for change in changes(before, after, keys=others) if change.verdict.mean]
-    changed, room = differences(old.params, new.params), None if everything else WIDTH
-    lines = [*_caveats(before, after), _listed("params", changed, room=room)]
-    lines += [f"{soup_title(new.soup):<16}{'before':>8}{'after':>8}{'change':>8}   {CONFIDENCE:.0%} interval"]
-    lines += [change.line() for change in main]
-    for what, texts in (("came", set(new.members) - set(old.members)), ("went", set(old.members) - set(new.members))):
-        if texts:
-            lines.append(_listed(f"members that {what} ({len(texts)})", sorted(texts), room=room))
-    conclusion = textwrap.wrap(_conclusion(changed, main), width=WIDTH)
-    if everything:
-        title, shown = "every other row that changed:", judged
-    else:
+    params, width = differences(old.params, new.params), 10**6 if everything else WIDTH
+    members = {"came": set(new.members) - set(old.members), "went": set(old.members) - set(new.members)}
+    lines = [
+        *_caveats(before, after),
+        listed("params", params or ["the same in both"], width=width),
+        f"{soup_title(new.soup):<16}{'before':>8}{'after':>8}{'change':>8}   {CONFIDENCE:.0%} interval",
+        *(f"{c.place:<16}{c.before:>8.2f}{c.after:>8.2f}{c.verdict.mean:>+8.2f}   {c.interval()}" for c in main),
+        *(listed(f"members that {w} ({len(t)})", sorted(t), width=width) for w, t in members.items() if t),
+    ]
+    conclusion = textwrap.wrap(_conclusion(params, main), width=WIDTH)
+    title, shown = "every other row that changed:", judged
+    if not everything:
         sure = sorted((change for change in judged if change.verdict.sure), key=lambda change: change.verdict.p)
-        title, shown = f"other rows that changed by more than noise: {len(sure)} of {len(judged)} that changed", sure
+        title = f"other rows that changed by more than noise: {len(sure)} of {len(judged)} that changed"
         shown = sure[: LINES - len(lines) - len(conclusion) - 1]
-    return "\n".join([*lines, title, *(each.short() for each in shown), *conclusion])
-
-
-def main_row(revision: Revision) -> Key:
-    """The run's soup, all seeds together."""
-    return PRETRAINED, all_seeds(revision.record.soup)
+    lines += [title, *(f"  {'/'.join(c.row)}, {c.place}: {signed(c.verdict.mean)} {c.interval()}" for c in shown)]
+    return "\n".join([*lines, *conclusion])
 
 
 def changes(before: Revision, after: Revision, *, keys: Sequence[tuple[Key, Key]]) -> list[Change]:
@@ -184,8 +185,7 @@ def changes(before: Revision, after: Revision, *, keys: Sequence[tuple[Key, Key]
 
     Only datasets with the same test images, and seeds, that both revisions have.
     """
-    known: list[tuple[Key, str, float, float, bool]] = []
-    estimates = []
+    found: list[tuple[tuple[Key, str, float, float, bool], Estimate]] = []
     for old, new in keys:
         rows = before.counts.get(old, {}), after.counts.get(new, {})
         for role, place in PLACES.items():
@@ -195,59 +195,61 @@ def changes(before: Revision, after: Revision, *, keys: Sequence[tuple[Key, Key]
                 continue
             n_images = np.array([dataset.n_images for dataset in group])
             counts = [np.array([[row[dataset][k] for k in seeds] for dataset in group]) for row in rows]
-            first, second = _images(before, old, group, seeds), _images(after, new, group, seeds)
-            if first is not None and second is not None:
-                compared = compare_images(second, first)
-            else:
-                compared = compare_counts(counts[1], counts[0], n_images=n_images)
+            first, second = before.images(old, group, seeds), after.images(new, group, seeds)
+            known = first is not None and second is not None
+            compared = (
+                compare_images(second, first)
+                if first is not None and second is not None
+                else compare_counts(counts[1], counts[0], n_images=n_images)
+            )
             shares = [float((100.0 * each / n_images[:, None]).mean()) for each in counts]
-            known.append((new, place, shares[0], shares[1], first is not None and second is not None))
-            estimates.append(compared.fixed)
-    verdicts = judge(estimates, confidence=CONFIDENCE)
-    return [Change(*each, verdict) for each, verdict in zip(known, verdicts, strict=True)]
-
-
-def _images(side: Revision, key: Key, datasets: list[Dataset], seeds: list[int]) -> Right | None:
-    """Which images a row gets right with some seeds; None if they are not known or do not fit the counts."""
-    chosen: Right = {}
-    for dataset in datasets:
-        counts = dict(sorted(side.counts[key][dataset].items()))
-        known = side.right.get(key, {}).get(dataset.name)
-        if known is None or known.sum(axis=1).tolist() != list(counts.values()):
-            return None
-        chosen[dataset.name] = known[[list(counts).index(seed) for seed in seeds]]
-    return chosen
+            found.append(((new, place, shares[0], shares[1], known), compared.fixed))
+    verdicts = judge([estimate for _, estimate in found], confidence=CONFIDENCE)
+    return [Change(*about, verdict) for (about, _), verdict in zip(found, verdicts, strict=True)]
 
 
 # ------------------------------------------------------------------------------------------------------------- lines
 
 
+def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """``soups.word.k0 250 -> 50`` for every dotted key that differs; ``-`` where a side lacks it."""
+    old, new = flat(before), flat(after)
+    pairs = {key: (old.get(key, "-"), new.get(key, "-")) for key in {**old, **new}}
+    return [f"{key} {_short(a)} -> {_short(b)}" for key, (a, b) in pairs.items() if a != b]
+
+
+def _short(value: object) -> str:
+    text = value if isinstance(value, str) else repr(value)
+    return text if len(text) <= 24 else f"{text[:21]}..."
+
+
+def listed(title: str, items: list[str], *, width: int) -> str:
+    """Some texts on one line, cut to some columns."""
+    return textwrap.shorten(f"{title}: {', '.join(items)}", width=width, placeholder=" ...")
+
+
+def edited(record: Record, *, root: Path) -> list[str]:
+    """A line if params.yaml has changed since a record was written."""
+    now = {name: section for name, section in read_yaml(root / "params.yaml").items() if name in record.params}
+    changed = differences(record.params, now)
+    line = f"{listed('params.yaml has changed since', changed, width=WIDTH - 17)}; run `dvc repro`"
+    return [line] if changed else []
+
+
 def _caveats(before: Revision, after: Revision) -> Iterator[str]:
     """What a reader must know first: another machine's figures, other images, params.yaml edited since."""
     if before.commit is not None and not before.right:
-        yield f"{before.name} holds another machine's figures (DVC has no results of it here): it differs by more than"
-        yield "params. For your own: git stash; dvc repro; git commit -am baseline; git stash pop; dvc repro"
+        yield f"{before.name} holds another machine's figures (DVC has no results of it here); commit a run of your own"
     names = [{d.name: d for row in side.counts.values() for d in row} for side in (before, after)]
-    other = [name for name, dataset in names[0].items() if names[1].get(name, dataset) != dataset]
-    if other:
-        yield f"not compared, because their test images are others: {first_few(other)}"
+    if other := [name for name, dataset in names[0].items() if names[1].get(name, dataset) != dataset]:
+        yield listed("not compared, because their test images are others", other, width=WIDTH)
     if after.commit is None:
-        yield from (note for note in record.notes(after.record, root=after.root) if "has changed since" in note)
-
-
-def _listed(title: str, items: list[str], *, room: int | None) -> str:
-    """Some texts on one line, cut to some columns."""
-    line = f"{title}: {', '.join(items) or 'the same in both'}"
-    return line if room is None else textwrap.shorten(line, width=room, placeholder=" ...")
+        yield from edited(after.record, root=after.root)
 
 
 def _conclusion(changed: list[str], main: list[Change]) -> str:
     """What a reader may conclude about the run's soup."""
-    cause = f"these {len(changed)} params" if changed else "no param changed"
-    sure = [
-        f"{change.verdict.word} on {change.place} by {change.verdict.mean:+.1f}"
-        for change in main
-        if change.verdict.sure
-    ]
-    end = f"{', '.join(sure)}, more than noise" if sure else "no difference that this run can tell from noise"
-    return f"{changed[0] if len(changed) == 1 else cause}: {end}"
+    cause = changed[0] if len(changed) == 1 else f"these {len(changed)} params" if changed else "no param changed"
+    sure = [change for change in main if change.verdict.sure]
+    said = ", ".join(f"{each.verdict.word} on {each.place} by {each.verdict.mean:+.1f}" for each in sure)
+    return f"{cause}: {said}{', more than noise' if sure else 'no difference that this run can tell from noise'}"

@@ -9,8 +9,9 @@ import base64
 import io
 import json
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jinja2
 import vl_convert
@@ -23,14 +24,16 @@ from wsoup.base.errors import DataError
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED, Artifacts
 from wsoup.images.decode import load_rgb
-from wsoup.report import plots, record
 from wsoup.report.labels import soup_title
 from wsoup.report.plots import evenly
 from wsoup.report.results import Results
-from wsoup.report.run import RunParams, load_run, tables
+from wsoup.report.run import FILE, MARK, RunParams, digest, load_record, load_run, tables
 from wsoup.report.tables import HIDDEN, Table, cell, shown_columns
 
 TEMPLATE = Path(__file__).with_name("page.html")
+FIGURE_TEMPLATES = Path(__file__).with_name("templates")
+SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
+"""Of the library inside the page; the templates name the older one that ``dvc plots`` loads."""
 TITLE = "Word soups and descriptor soups"
 ROLES = {"source": "the source", "xd": "other classes, XD", "dg": "the source's classes, shifted, DG"}
 FIGURES = {
@@ -58,16 +61,16 @@ def write_page(path: str | Path, *, root: str | Path = ".", title: str = TITLE) 
         MissingError, MismatchError: a stage has not run, or one of its files is not as it was written.
     """
     artifacts = Artifacts(Path(root))
-    known = record.load_record(artifacts.root)
-    run = load_run(known.params, artifacts=artifacts, origin=str(record.FILE))
+    known = load_record(artifacts.root)
+    run = load_run(known.params, artifacts=artifacts, origin=str(FILE))
     shown = [table for table in tables(run) if table.name != HIDDEN]
     figures = [
-        {"name": name, "caption": caption, "spec": plots.figure(name, rows)}
+        {"name": name, "caption": caption, "spec": figure(name, rows)}
         for name, caption in FIGURES.items()
         if (rows := store.read_json(store.require(artifacts.reports / "plots" / f"{name}.json", made_by="report")))
     ]
     context = {
-        "mark": record.MARK.format(record.digest(artifacts.root)),
+        "mark": f'{MARK}{digest(artifacts.root)}">',
         "version": __version__,
         "title": title,
         "sentences": [
@@ -89,6 +92,25 @@ def write_page(path: str | Path, *, root: str | Path = ".", title: str = TITLE) 
     page = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(context)
     store.write_bytes(path, page.encode())
     return Path(path)
+
+
+def figure(name: str, rows: Sequence[Mapping[str, object]]) -> dict[str, Any]:
+    """A template with the data of one revision: a complete Vega-Lite specification."""
+    template = json.loads((FIGURE_TEMPLATES / f"{name}.json").read_text(encoding="utf-8"))
+    specification: dict[str, Any] = _without_revisions(template)
+    specification["$schema"] = SCHEMA
+    # Labels that touch read as one number; symbols are black by default, which cannot be seen in dark mode.
+    specification["config"] = {"axis": {"labelSeparation": 8}, "legend": {"symbolBaseFillColor": "#888"}}
+    specification["data"] = {"values": list(rows)}
+    return specification
+
+
+def _without_revisions(part: object) -> Any:
+    """A specification without the channels that distinguish revisions."""
+    if isinstance(part, dict):
+        kept = {k: v for k, v in part.items() if not (isinstance(v, dict) and v.get("field") == "rev")}
+        return {key: _without_revisions(value) for key, value in kept.items()}
+    return [_without_revisions(value) for value in part] if isinstance(part, list) else part
 
 
 def script_json(value: object) -> str:

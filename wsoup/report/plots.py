@@ -4,27 +4,45 @@ The templates have the anchor ``<DVC_METRIC_DATA>`` and distinguish revisions by
 every row when it compares.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED
-from wsoup.evaluate.rows import judged_mode
+from wsoup.evaluate.rows import CLASS_NAME, CURVE, judged_mode
 from wsoup.finetune.params import CrossEntropyLoss, MethodParams
-from wsoup.report.labels import TableRow
+from wsoup.report.labels import TableRow, soup_label, soup_title
 from wsoup.report.results import MEANS, PLACES, Cells, Results, is_number, mean_and_std
-from wsoup.report.tables import Row, Table
+from wsoup.report.tables import Row
+from wsoup.report.verdict import Judgement, title
 
-TEMPLATES = Path(__file__).with_name("templates")
-SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
-"""Of the library inside the page; the templates name the older one that ``dvc plots`` loads."""
 POINTS = 200
 """Points of a sorted curve: more could not be told apart, and the file is kept in git."""
+
+
+def gains(judgement: Judgement) -> Sequence[Row]:
+    """Gains over the class name alone: {row, place, gain, low, high, verdict}.
+
+    Templates, the run's soup (all seeds) and the head as in the answer; every other soup as a mean over seeds.
+    """
+    shown = [
+        (title(name, judgement), role, gain)
+        for role, each in judgement.answers.items()
+        for name, gain in each.gains.items()
+    ]
+    shown += [
+        (soup_title(each.soup), each.role, each.fixed)
+        for each in judgement.comparisons
+        if each.rival == CLASS_NAME.name and each.soup != judgement.soup
+    ]
+    return [
+        {"row": row, "place": PLACES[role], "gain": round(gain.mean, 3)}
+        | {"low": round(gain.low, 3), "high": round(gain.high, 3), "verdict": gain.word}
+        for row, role, gain in shown
+    ]
 
 
 def candidates(scores: Mapping[str, Path], *, seed: int) -> Sequence[Row]:
@@ -93,22 +111,39 @@ def by_size(results: Results, *, mode: str) -> Sequence[Row]:
 
 def _sizes(results: Results, row: TableRow) -> Mapping[int, Cells] | Mapping[float, Cells]:
     if row.method.sized:
-        return results.curve(PRETRAINED, method=row.method, mode=row.mode)
+        return results.curve(row.method, mode=row.mode)
     cells = results.cells(PRETRAINED, row)
     return {} if cells is None else {round(cells.texts, 1): cells}
 
 
-def parameters(table: Table) -> Sequence[Row]:
-    """Accuracy against numbers stored: {method, trained, texts, stored, mean, accuracy}."""
+def parameters(results: Results, *, trained: Mapping[str, str]) -> Sequence[Row]:
+    """Accuracy against numbers stored: {method, trained, texts, stored, mean, accuracy}, means over seeds.
+
+    A word soup stores one integer a token, a soft token D floats.
+
+    Args:
+        results: the run.
+        trained: what each finetuned method trains, and what each head is.
+    """
+    shown = []
+    whole = [row for row in results.table if row.mode == "centroid" and not row.offsets]
+    for row in whole:
+        if (soup := row.method.soup) is not None:
+            for m, cells in results.curve(row.method, mode="centroid").items():
+                names = {"method": f"{soup_label(soup)} m={m}", "trained": "nothing", "texts": soup_title(soup)}
+                shown.append((names, cells, cells.stored))
+    others = (None, "descriptor", CURVE)  # soups that finetuned models are not shown with, as in the paper
+    plain = [row for row in whole if row.method is CLASS_NAME or row.method.soup not in others]
+    for (variant, count), row in product(results.parameters.items(), plain):
+        if (tuned := results.cells(variant, row)) is not None:
+            soup = row.method.soup
+            texts = "class name" if soup is None else soup_title(soup)
+            names = {"method": variant if soup is None else f"{variant} + {texts}", "trained": trained[variant]}
+            shown.append((names | {"texts": texts}, tuned, count + (tuned.stored or 0.0)))
     return [
-        {
-            **{key: row[key] for key in ("method", "trained", "texts")},
-            "stored": round(stored, 1),
-            "mean": name,
-            "accuracy": round(accuracy, 3),
-        }
-        for row, (role, name) in product(table.rows, MEANS.items())
-        if is_number(accuracy := row[role]) and is_number(stored := row["stored"]) and stored
+        {**names, "stored": round(stored, 1), "mean": mean, "accuracy": round(accuracy, 3)}
+        for (names, cells, stored), (role, mean) in product(shown, MEANS.items())
+        if stored and is_number(accuracy := mean_and_std(cells.of(results.datasets(role)))[0])
     ]
 
 
@@ -118,11 +153,11 @@ def members_kl(results: Results, *, methods: Mapping[str, MethodParams]) -> Sequ
     Only methods trained over a soup, not ensembles, whose members are trained themselves.
     """
     return [
-        {"method": method, "lambda": lambda_of(methods[method]), "iteration": iteration}
-        | _rounded("kl", np.array([by_seed]), places=5)
-        for method, iterations in results.divergence.items()
-        if methods[method].soup != "class_name"
-        for iteration, by_seed in sorted(iterations.items())
+        {"method": name, "lambda": lambda_of(method), "iteration": points[0][0]}
+        | _rounded("kl", np.array([[value for _, value in points]]), places=5)
+        for name, method in methods.items()
+        if method.soup != "class_name"
+        for points in zip(*results.members_kl.get(name, ()), strict=True)
     ]
 
 
@@ -158,25 +193,3 @@ def _rounded(name: str, by_seed: np.ndarray, *, places: int = 3) -> dict[str, fl
 def evenly(n: int, *, at_most: int) -> list[int]:
     """At most `at_most` of n places, evenly spaced, both ends included."""
     return np.unique(np.linspace(0, n - 1, min(at_most, n)).round().astype(int)).tolist()
-
-
-# --------------------------------------------------------------------------------------------------- templates
-
-
-def figure(name: str, rows: Sequence[Mapping[str, object]]) -> dict[str, Any]:
-    """A template with the data of one revision: a complete Vega-Lite specification."""
-    template = json.loads((TEMPLATES / f"{name}.json").read_text(encoding="utf-8"))
-    specification: dict[str, Any] = _without_revisions(template)
-    specification["$schema"] = SCHEMA
-    # Labels that touch read as one number; symbols are black by default, which cannot be seen in dark mode.
-    specification["config"] = {"axis": {"labelSeparation": 8}, "legend": {"symbolBaseFillColor": "#888"}}
-    specification["data"] = {"values": list(rows)}
-    return specification
-
-
-def _without_revisions(part: object) -> Any:
-    """A specification without the channels that distinguish revisions."""
-    if isinstance(part, dict):
-        kept = {k: v for k, v in part.items() if not (isinstance(v, dict) and v.get("field") == "rev")}
-        return {key: _without_revisions(value) for key, value in kept.items()}
-    return [_without_revisions(value) for value in part] if isinstance(part, list) else part

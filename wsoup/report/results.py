@@ -1,4 +1,4 @@
-"""Results of a run as arrays of counts; accuracies, per cent, are computed here and nowhere earlier.
+"""Results of a run: lines of counts as its stages wrote them; accuracies, per cent, are computed here and no earlier.
 
 For one seed, a row of a table (`wsoup.report.labels`) has the mean over the datasets of a role (XD, DG). Reports show
 the mean of these over seeds and their standard deviation (n - 1). A file of results that is damaged, swapped or stale
@@ -6,19 +6,18 @@ raises an error with its name.
 """
 
 import math
-import traceback
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Annotated, Any, TypeGuard
 
 import numpy as np
 import pydantic
+from pydantic import Field
 
-from wsoup.base.errors import MismatchError, WsoupError, one_line
+from wsoup.base.errors import MismatchError, one_line
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.params import EvaluateParams
@@ -30,7 +29,6 @@ from wsoup.report.labels import TableRow, table
 if TYPE_CHECKING:
     from wsoup.report.run import RunParams
 
-MEASURED = ("n_correct", "n_images", "alignment", "uniformity")
 ROLES = ("source", "xd", "dg")
 MEANS = {"xd": "XD mean", "dg": "DG mean"}
 PLACES = {"source": "source", **MEANS}
@@ -50,6 +48,7 @@ class Line(pydantic.BaseModel):
         seed, dataset: of the counts.
         n_correct, n_images: counts.
         alignment, uniformity: mean cosines.
+        text: of a text that is evaluated alone.
     """
 
     model_config = pydantic.ConfigDict(frozen=True, strict=True)
@@ -58,55 +57,53 @@ class Line(pydantic.BaseModel):
     variant: str
     mode: str
     m: int | None
-    offsets: int
+    offsets: Annotated[int, Field(ge=1)]
     texts: float
     stored: float | None
     seed: int
     dataset: str
-    n_correct: int
-    n_images: int
+    n_correct: Annotated[int, Field(ge=0)]
+    n_images: Annotated[int, Field(ge=1)]
     alignment: float
     uniformity: float
+    text: str | None = None
 
     @property
     def key(self) -> tuple[str | int | None, ...]:
         """What no two lines of a file share."""
-        return self.method, self.mode, self.m, self.offsets, self.seed, self.dataset
+        return self.method, self.mode, self.m, self.offsets, self.seed, self.dataset, self.text
+
+    @property
+    def accuracy(self) -> float:
+        """Per cent."""
+        return 100.0 * self.n_correct / self.n_images
 
 
-LINES = pydantic.TypeAdapter(list[Line])
+LINES = pydantic.TypeAdapter(Annotated[list[Line], Field(min_length=1)])
 
 
 @dataclass(frozen=True)
 class Cells:
-    """One row on every dataset and seed: arrays (datasets, seeds), NaN where there is no result.
+    """Lines of one row on every dataset with every seed; some may be missing."""
 
-    Attributes:
-        datasets, seeds: the axes' names.
-        n_correct, n_images: counts.
-        alignment, uniformity: mean cosines.
-        texts: mean number of texts per class, the paper's column m.
-        stored: mean number of integers that the texts take to store; None where that does not apply.
-    """
-
-    datasets: tuple[str, ...]
+    lines: Sequence[Line]
     seeds: tuple[int, ...]
-    n_correct: np.ndarray
-    n_images: np.ndarray
-    alignment: np.ndarray
-    uniformity: np.ndarray
-    texts: float
-    stored: float | None
 
     @property
-    def accuracy(self) -> np.ndarray:
-        """Per cent: (datasets, seeds)."""
-        return 100.0 * self.n_correct / self.n_images
+    def texts(self) -> float:
+        """Mean number of texts per class, the paper's column m."""
+        return float(np.mean([line.texts for line in self.lines]))
 
-    def of(self, names: Iterable[str], *, what: str = "accuracy") -> np.ndarray:
-        """One of the arrays, only for the datasets `names`: (n, seeds)."""
-        values: np.ndarray = getattr(self, what)
-        return values[[self.datasets.index(name) for name in names]]
+    @property
+    def stored(self) -> float | None:
+        """Mean number of integers that the texts take to store; None where that does not apply."""
+        stored = [line.stored for line in self.lines if line.stored is not None]
+        return float(np.mean(stored)) if stored else None
+
+    def of(self, datasets: Sequence[str]) -> np.ndarray:
+        """Accuracies, per cent: (datasets, seeds), NaN where there is no line."""
+        known = {(line.dataset, line.seed): line.accuracy for line in self.lines}
+        return np.array([[known.get((name, seed), np.nan) for seed in self.seeds] for name in datasets])
 
 
 @dataclass(frozen=True)
@@ -122,7 +119,7 @@ class Results:
         encoder: id of the encoder.
         settings: of the run, to compare with the paper's.
         parameters: number of parameters of each finetuned method and each head.
-        divergence: of each method trained over several texts: iteration -> KL between members, one per seed.
+        members_kl: of each method trained over several texts: for each seed, (iteration, KL between members).
         training: of each method with snapshots: lines of seed, iteration, dataset, n_correct, n_images.
     """
 
@@ -134,7 +131,7 @@ class Results:
     encoder: dict[str, object]
     settings: Settings
     parameters: Mapping[str, int] = field(default_factory=dict)
-    divergence: Mapping[str, Mapping[int, Sequence[float]]] = field(default_factory=dict)
+    members_kl: Mapping[str, Sequence[Sequence[tuple[int, float]]]] = field(default_factory=dict)
     training: Mapping[str, Sequence[tuple[int, int, str, int, int]]] = field(default_factory=dict)
 
     @cached_property
@@ -159,27 +156,13 @@ class Results:
         """The paper's settings."""
         return Settings.of_paper()
 
-    @cached_property
-    def has_paper_datasets(self) -> bool:
-        """Whether a dataset has the name of one of the paper's: then rows are labelled as in the paper."""
-        return any(name in COLUMNS for name in self.roles)
-
-    @cached_property
-    def class_name(self) -> Cells | None:
-        """The class name alone with the pretrained model."""
-        return self.cells(PRETRAINED, self.table[0])
-
     def label(self, row: TableRow) -> str:
-        """Label of a row in tables."""
-        return row.label if self.has_paper_datasets else row.plain or row.label
+        """Label of a row in tables: the paper's where a dataset has the name of one of the paper's."""
+        return row.label if COLUMNS.keys() & self.roles else row.plain or row.label
 
     def datasets(self, role: str | None = None) -> list[str]:
         """Names of the datasets of a role, or of all."""
         return [name for name, its_role in self.roles.items() if role in (None, its_role)]
-
-    def by_role(self, cells: Cells, *, what: str = "accuracy") -> dict[str, np.ndarray]:
-        """One of the arrays of a row for the datasets of each role: (n, seeds) each."""
-        return {role: cells.of(self.datasets(role), what=what) for role in ROLES}
 
     def row(self, key: str) -> TableRow | None:
         """A row by its key in metrics.json; ``word_soup@4`` is its first four members. None if no soup has that key."""
@@ -201,35 +184,18 @@ class Results:
         size = row.m
         if size is None and row.method.drawn:
             size = self.evaluate.baseline_m if variant == PRETRAINED else self.evaluate.tuned_baseline_m
-        largest: dict[int, int] = {}
-        for line in lines:
-            largest[line.seed] = max(largest.get(line.seed, 0), line.m or 0)
-        return self._arrange([line for line in lines if (line.m or 0) == (size or largest[line.seed])])
+        largest = {line.seed: line.m or 0 for line in sorted(lines, key=lambda line: line.m or 0)}
+        lines = [line for line in lines if (line.m or 0) == (size or largest[line.seed])]
+        return Cells(lines, self.seeds) if lines else None
 
-    def curve(self, variant: str, *, method: Method, mode: str) -> dict[int, Cells]:
-        """Cells by number of members, without the offset trick; only sizes for which every result is there."""
+    def curve(self, method: Method, *, mode: str) -> dict[int, Cells]:
+        """The pretrained model by number of members, without offsets; only sizes for which every result is there."""
         by_size: dict[int, list[Line]] = {}
-        for line in self._groups.get((variant, method.name, mode), ()):
+        for line in self._groups.get((PRETRAINED, method.name, mode), ()):
             if line.offsets == 1 and line.m:
                 by_size.setdefault(line.m, []).append(line)
-        arranged = {m: self._arrange(by_size[m]) for m in sorted(by_size)}
-        return {m: cells for m, cells in arranged.items() if cells and not np.isnan(cells.accuracy).any()}
-
-    def _arrange(self, lines: Sequence[Line]) -> Cells | None:
-        if not lines:
-            return None
-        datasets = tuple(self.roles)
-        arrays = {name: np.full((len(datasets), len(self.seeds)), np.nan) for name in MEASURED}
-        for line, (name, array) in product(lines, arrays.items()):
-            array[datasets.index(line.dataset), self.seeds.index(line.seed)] = getattr(line, name)
-        stored = [line.stored for line in lines if line.stored is not None]
-        return Cells(
-            datasets,
-            self.seeds,
-            **arrays,
-            texts=float(np.mean([line.texts for line in lines])),
-            stored=float(np.mean(stored)) if stored else None,
-        )
+        complete = len(self.roles) * len(self.seeds)
+        return {m: Cells(by_size[m], self.seeds) for m in sorted(by_size) if len(by_size[m]) == complete}
 
 
 def is_number(value: object) -> TypeGuard[float]:
@@ -248,9 +214,6 @@ def mean_and_std(values: np.ndarray) -> tuple[float, float]:
     return float(by_seed.mean()), float(by_seed.std(ddof=1)) if len(by_seed) > 1 else 0.0
 
 
-# ------------------------------------------------------------------------------------------------------------- files
-
-
 def load_results(folder: Path, *, params: "RunParams") -> Results:
     """Read ``pretrained/results.parquet`` and, where they exist, ``<method>.parquet`` and ``heads/<head>.parquet``.
 
@@ -258,87 +221,46 @@ def load_results(folder: Path, *, params: "RunParams") -> Results:
         MissingError, MismatchError: no results of the pretrained model; see `read_lines`.
     """
     pretrained = store.require(folder / PRETRAINED / "results.parquet", made_by="evaluate")
-    attributes = attributes_of(pretrained, "datasets", "encoder")
-    lines = read_lines(pretrained, variant=PRETRAINED, datasets=params.datasets)
-    parameters, training = {}, {}
-    divergence: dict[str, dict[int, list[float]]] = {}
     files = {name: folder / f"{name}.parquet" for name in params.finetune.methods}
     files |= {name: folder / "heads" / f"{name}.parquet" for name in params.heads}
-    for variant, path in files.items():
-        if path.exists():
-            lines += read_lines(path, variant=variant, datasets=params.datasets)
-            about = attributes_of(path, "parameters", "members_kl")
-            parameters[variant] = about["parameters"]
-            if about.get("training"):
-                training[variant] = about["training"]
-            for iteration, value in chain.from_iterable(about["members_kl"]):
-                divergence.setdefault(variant, {}).setdefault(iteration, []).append(value)
+    files = {PRETRAINED: pretrained} | {variant: path for variant, path in files.items() if path.exists()}
+    lines = [read_lines(path, variant=variant, datasets=params.datasets) for variant, path in files.items()]
+    tuned = {variant: store.table_attributes(path) for variant, path in files.items()}
+    about = tuned.pop(PRETRAINED)
     return Results(
-        lines,
+        [*chain.from_iterable(lines)],
         table(list(params.soups)),
         roles={name: dataset.role for name, dataset in params.datasets.items()},
         evaluate=params.evaluate,
-        facts=attributes["datasets"],
-        encoder=attributes["encoder"],
-        settings=Settings.of_run(params.model_dump(mode="json", by_alias=True), pools=attributes.get("pools", {})),
-        parameters=parameters,
-        divergence=divergence,
-        training=training,
+        facts=about["datasets"],
+        encoder=about["encoder"],
+        settings=Settings.of_run(params.model_dump(mode="json", by_alias=True), pools=about.get("pools", {})),
+        parameters={variant: each["parameters"] for variant, each in tuned.items()},
+        members_kl={variant: each["members_kl"] for variant, each in tuned.items()},
+        training={variant: each["training"] for variant, each in tuned.items() if each.get("training")},
     )
 
 
 def read_lines(path: Path, *, variant: str, datasets: Collection[str]) -> list[Line]:
-    """The lines of one results file, which are of one variant and of datasets that params.yaml names.
+    """The lines of one results file, which are of one variant and of datasets that params.yaml names, each once.
 
     Raises:
         MissingError: no such file.
-        MismatchError: wrong columns, types or counts; another variant; another dataset; a duplicate line.
+        MismatchError: wrong columns, types or counts; another variant or dataset; a duplicate line; no line.
     """
-    results = store.read_table(path)
-    names = [name for name in results.column_names if name in Line.model_fields]
     try:
-        lines = LINES.validate_python(results.select(names).to_pylist())
-    except pydantic.ValidationError:
-        lines = []
-    if not lines:
-        raise _mismatch(path, "its columns and types are not those of results, or it has no lines")
-    seen = set()
+        lines = LINES.validate_python(store.read_table(path).to_pylist())
+    except pydantic.ValidationError as error:
+        raise _mismatch(path, str(error)) from None
+    known = set()
     for line in lines:
-        if line.variant != variant:
-            raise _mismatch(path, f"it is of {line.variant!r}, expected {variant!r}")
-        if line.dataset not in datasets:
-            raise _mismatch(path, f"it has dataset {line.dataset!r}, which params.yaml does not name")
-        if not 0 <= line.n_correct <= line.n_images or not line.n_images or line.offsets < 1:
-            raise _mismatch(path, f"{line.n_correct} of {line.n_images} images is not a count")
-        if line.key in seen:
-            raise _mismatch(path, f"a line of {line.method} on {line.dataset} appears twice")
-        seen.add(line.key)
+        if line.variant != variant or line.dataset not in datasets or line.n_correct > line.n_images:
+            raise _mismatch(path, f"no count of {variant!r} on a dataset of params.yaml: {line!r}")
+        if line.key in known:
+            raise _mismatch(path, f"twice there: {line!r}")
+        known.add(line.key)
     return lines
-
-
-def attributes_of(path: Path, *keys: str) -> dict[str, Any]:
-    """The attributes of a results file, which must have some keys; raises as `read_lines`."""
-    attributes = store.table_attributes(path)
-    if missing := sorted(set(keys) - set(attributes)):
-        raise _mismatch(path, f"it does not say its {', '.join(missing)}")
-    return attributes
 
 
 def _mismatch(path: Path, reason: str) -> MismatchError:
     return MismatchError(f"{path} is not as its stage wrote it: {one_line(reason, limit=200)}; run `dvc repro`")
-
-
-@contextmanager
-def as_written() -> Iterator[None]:
-    """Turn any error that a damaged file of a run may cause into one line; nobody can list them all."""
-    try:
-        yield
-    except (WsoupError, OSError, ModuleNotFoundError):
-        raise
-    except Exception as error:
-        *_, last = traceback.extract_tb(error.__traceback__)
-        raise MismatchError(
-            f"a file in artifacts/ or reports/ is not as its stage wrote it ({type(error).__name__}: "
-            f"{one_line(error, limit=150)}, at {Path(last.filename).name}:{last.lineno}); run `dvc repro`; if that "
-            "does not help, this is a bug"
-        ) from error

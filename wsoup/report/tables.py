@@ -4,20 +4,18 @@ import csv
 import io
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from wsoup.disk import store
 from wsoup.disk.files import defused
-from wsoup.report.results import is_number, mean_and_std
+from wsoup.report.results import is_number
 
 SIZES = ("m", "stored")
 """Columns of sizes, not accuracies."""
-FINE = ("alignment", "uniformity", "KL")
+FINE = ("alignment", "uniformity")
 """Columns of small figures, shown to three decimal places."""
 SHOWN = 0.005
 """A smaller deviation would read as 0.00; that of equal means is rounding alone."""
@@ -91,20 +89,6 @@ def write_reports(
             store.write_json(place / f"{name}.json", rows)
         for name, value in values.items():
             store.write_json(all_or_nothing.enter_context(store.replacing(folder / f"{name}.json")), value)
-
-
-def with_std(columns: Iterable[str]) -> list[str]:
-    """Each column, followed by the one of its deviation over seeds."""
-    return [f"{column}{end}" for column in columns for end in ("", " (std)")]
-
-
-def averaged(values: Mapping[str, np.ndarray]) -> dict[str, float]:
-    """The cells of `with_std`, from an array (datasets, seeds) per column."""
-    return {
-        key: figure
-        for column, by_seed in values.items()
-        for key, figure in zip(with_std([column]), mean_and_std(by_seed), strict=True)
-    }
 
 
 def shown_columns(columns: Sequence[str]) -> list[str]:

@@ -12,8 +12,7 @@ corrected together (Holm); those with datasets resampled are a family of their o
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-
-import numpy as np
+from typing import Any
 
 from wsoup.check.soups import SoupParams
 from wsoup.disk import store
@@ -32,7 +31,7 @@ from wsoup.evaluate.rows import (
 )
 from wsoup.report.labels import soup_title
 from wsoup.report.results import PLACES
-from wsoup.report.tables import Row, Table
+from wsoup.report.tables import Table
 from wsoup.statistics.advice import HEAD, Advice, advise
 from wsoup.statistics.noise import Estimate, Verdict, compare_images, judge
 
@@ -46,6 +45,8 @@ RIVALS = {
 """What soups are compared with: key -> name in tables."""
 NO_GAIN = "no gain"
 """Replaces better where a soup beats other texts, but neither beats the class name."""
+Key = tuple[str, str, str]
+"""Soup, rival and role of a comparison."""
 
 
 @dataclass(frozen=True)
@@ -70,22 +71,6 @@ class SoupVerdict:
 
 
 @dataclass(frozen=True)
-class Optimism:
-    """How much better a soup looks on the images that selected it than on held-out images of the source.
-
-    Attributes:
-        soup: name in params.yaml.
-        selection, held_out: its accuracy on either, per cent, means over seeds.
-        name_loss: difference of the two for the class name alone, which selected nothing.
-    """
-
-    soup: str
-    selection: float
-    held_out: float
-    name_loss: float
-
-
-@dataclass(frozen=True)
 class Judgement:
     """All verdicts of a run.
 
@@ -95,7 +80,6 @@ class Judgement:
         names: rows that compete for the answer, the simplest first: key in metrics.json -> name in sentences.
         answers: by role, with these names.
         comparisons: of every soup, in the order of soups, rivals and roles.
-        optimism: of each soup.
         right: images that the run's soup gets right, all seeds together.
         confidence: of all intervals.
     """
@@ -105,7 +89,6 @@ class Judgement:
     names: Mapping[str, str]
     answers: Mapping[str, Advice]
     comparisons: tuple[SoupVerdict, ...]
-    optimism: tuple[Optimism, ...]
     right: Right
     confidence: float
 
@@ -131,47 +114,29 @@ def load_judgement(
     Raises:
         MissingError: a stage has not run.
     """
-    path = store.require(results / PRETRAINED / FILE, made_by="evaluate")
-    images = right_by_row(store.read_table(path).to_pylist())
+    images = _right(results / PRETRAINED / FILE, made_by="evaluate")
     modes = {name: judged_mode(name, mode=report.mode) for name in judged_soups(list(soups))}
     rows = {name: {method: right for (method, m), right in images.items() if m == mode} for name, mode in modes.items()}
-    main = rows[report.soup]
     names = {"class_name": "class name", "templates": "80 templates", "soup": soup_title(report.soup), "head": HEAD}
-    competing = {"class_name": CLASS_NAME.name, "templates": ENSEMBLE.name, "soup": all_seeds(report.soup)}
-    right = {key: main[method] for key, method in competing.items() if method in main}
-    if heads:
-        right["head"] = head_right(results, heads[0])
-    by_name = {names[key]: row for key, row in right.items()}
-    selection = store.require(path.with_name("selection.parquet"), made_by="evaluate")
-    return Judgement(
-        report.soup,
-        modes[report.soup],
-        names,
-        answers={
-            role: answer(by_name, of_role(roles, role), n_classes=n_classes, confidence=report.confidence)
-            for role in PLACES
-            if role in roles.values()
-        },
-        comparisons=tuple(compare_soups(rows, soups=soups, roles=roles, confidence=report.confidence)),
-        optimism=tuple(optimisms(selection, rows=rows, modes=modes, source=of_role(roles, "source"))),
-        right=right["soup"],
-        confidence=report.confidence,
-    )
+    methods = {"class_name": CLASS_NAME.name, "templates": ENSEMBLE.name, "soup": all_seeds(report.soup)}
+    competing = {names[key]: rows[report.soup].get(method, {}) for key, method in methods.items()}
+    for head in heads[:1]:
+        (competing[HEAD],) = _right(results / "heads" / f"{head}.parquet", made_by=f"head@{head}").values()
+    places = {role: [name for name, its_role in roles.items() if its_role == role] for role in PLACES}
+    places = {role: datasets for role, datasets in places.items() if datasets}
+    about: dict[str, Any] = {"n_classes": n_classes, "confidence": report.confidence}
+    answers = {role: _advice(competing, datasets, **about) for role, datasets in places.items()}
+    comparisons = compare_soups(rows, soups=soups, places=places, confidence=report.confidence)
+    right = competing[names["soup"]]
+    return Judgement(report.soup, modes[report.soup], names, answers, tuple(comparisons), right, report.confidence)
 
 
-def head_right(results: Path, name: str) -> Right:
-    """Which images a head gets right, by dataset of its classes."""
-    path = store.require(results / "heads" / f"{name}.parquet", made_by=f"head@{name}")
-    (right,) = right_by_row(store.read_table(path).to_pylist()).values()
-    return right
+def _right(path: Path, *, made_by: str) -> dict[tuple[str, str], Right]:
+    """Which images rows get right, by method and mode."""
+    return right_by_row(store.read_table(store.require(path, made_by=made_by)).to_pylist())
 
 
-def of_role(roles: Mapping[str, str], role: str) -> list[str]:
-    """Names of the datasets of a role."""
-    return [name for name, its_role in roles.items() if its_role == role]
-
-
-def answer(
+def _advice(
     rows: Mapping[str, Right], datasets: Sequence[str], *, n_classes: Mapping[str, int], confidence: float
 ) -> Advice:
     """Advice on some datasets, between the rows that have all of them."""
@@ -195,17 +160,23 @@ def compare_soups(
     rows: Mapping[str, Mapping[str, Right]],
     *,
     soups: Mapping[str, SoupParams],
-    roles: Mapping[str, str],
+    places: Mapping[str, Sequence[str]],
     confidence: float,
 ) -> Iterator[SoupVerdict]:
-    """Every soup against every rival on every role; `rows` are method -> right images, by name of judged soup."""
+    """Every soup against every rival on every role.
+
+    Args:
+        rows: method -> right images, by name of judged soup.
+        soups: definitions by name.
+        places: role -> its datasets.
+        confidence: of intervals.
+    """
     compared = {
         (name, rival, role): compare_images(*({data: row[data] for data in datasets} for row in pair))
         for name, right in rows.items()
         for rival, method in _rivals(name, soups=soups, rows=right).items()
         for pair in [(right[f"{name}_soup"], right[method])]
-        for role in PLACES
-        if (datasets := of_role(roles, role))
+        for role, datasets in places.items()
     }
     fixed = _verdicts({key: each.fixed for key, each in compared.items()}, confidence=confidence)
     resampled = {key: each.resampled for key, each in compared.items() if each.resampled}
@@ -230,10 +201,8 @@ def _rivals(name: str, *, soups: Mapping[str, SoupParams], rows: Mapping[str, Ri
     return {rival: method for rival, method in rivals.items() if method is not None}
 
 
-def _verdicts(
-    estimates: Mapping[tuple[str, str, str], Estimate], *, confidence: float
-) -> dict[tuple[str, str, str], Verdict]:
-    """Verdicts by soup, rival and role, corrected together, with `NO_GAIN`."""
+def _verdicts(estimates: Mapping[Key, Estimate], *, confidence: float) -> dict[Key, Verdict]:
+    """Verdicts corrected together, with `NO_GAIN`."""
     verdicts = dict(zip(estimates, judge(list(estimates.values()), confidence=confidence), strict=True))
     return {
         (name, rival, role): replace(verdict, word=NO_GAIN)
@@ -243,28 +212,10 @@ def _verdicts(
     }
 
 
-def optimisms(
-    selection: Path, *, rows: Mapping[str, Mapping[str, Right]], modes: Mapping[str, str], source: Sequence[str]
-) -> Iterator[Optimism]:
-    """Of every judged soup, from counts on the images that selected it and right images, both in its mode."""
-    lines = store.read_table(selection).to_pylist()
-    for name, mode in modes.items():
-        selected, held_out = {}, {}
-        for method in (f"{name}_soup", CLASS_NAME.name):
-            counts = [line for line in lines if (line["method"], line["mode"]) == (method, mode)]
-            selected[method] = float(np.mean([100.0 * line["n_correct"] / line["n_images"] for line in counts]))
-            held_out[method] = 100.0 * float(rows[name][method][source[0]].mean())
-        name_loss = selected[CLASS_NAME.name] - held_out[CLASS_NAME.name]
-        yield Optimism(name, selected[f"{name}_soup"], held_out[f"{name}_soup"], name_loss)
-
-
-# ------------------------------------------------------------------------------------------------------------ tables
-
-
 def verdict_table(judgement: Judgement) -> Table:
     """The answer's rows, then every comparison: gain, intervals, p values."""
     rows: list[dict[str, object]] = [
-        {"soup": _title(name, judgement), "over": RIVALS["class_name"], "on": PLACES[role], **_cells(gain)}
+        {"soup": title(name, judgement), "over": RIVALS["class_name"], "on": PLACES[role], **_cells(gain)}
         for role, each in judgement.answers.items()
         for name, gain in each.gains.items()
     ]
@@ -275,6 +226,7 @@ def verdict_table(judgement: Judgement) -> Table:
         rows.append({**row, **_cells(each.fixed), "hangs on": each.hangs_on or "", **beyond})
     columns = ["soup", "over", "on", "gain", "low", "high", "verdict", "p", "hangs on"]
     columns += ["low, other datasets", "high, other datasets", "verdict, other datasets"]
+    soup = soup_title(judgement.soup)
     return Table(
         "verdict",
         "Is it more than noise?",
@@ -284,12 +236,12 @@ def verdict_table(judgement: Judgement) -> Table:
             f"Gain in points with its {judgement.confidence:.0%} interval (low to high) over images and seeds, "
             "datasets held fixed: what other images of these datasets would give.",
             "Other datasets: the same with datasets resampled, which is what other datasets of this kind would give.",
-            f"The first lines are the answer's: the {soup_title(judgement.soup)} that this run is about (report.soup), "
+            f"The first lines are the answer's: the {soup} that this run is about (report.soup), "
             "with the members of all seeds together, the 80 templates and the head; those of one place are corrected "
             "together (Holm).",
             "All other lines are means over seeds; their p and intervals are corrected (Holm) for these "
             f"{len(judgement.comparisons)} comparisons.",
-            f"The {soup_title(judgement.soup)} is judged as a {judgement.mode.replace('_', ' ')}.",
+            f"The {soup} is judged as a {judgement.mode.replace('_', ' ')}.",
             "Source: its test images. XD: datasets with other classes. DG: the source's classes in other styles.",
             "Hangs on: the one dataset without which the verdict would be noise or the gain would change sign.",
             f"{NO_GAIN}: better than its rival, but not better than the class name only.",
@@ -297,57 +249,10 @@ def verdict_table(judgement: Judgement) -> Table:
     )
 
 
-def _title(name: str, judgement: Judgement) -> str:
+def title(name: str, judgement: Judgement) -> str:
     """Title of a row of the answer."""
     return f"{soup_title(judgement.soup)}, all seeds" if name == judgement.names["soup"] else name
 
 
 def _cells(verdict: Verdict) -> dict[str, object]:
     return {"gain": verdict.mean, "low": verdict.low, "high": verdict.high, "p": verdict.p, "verdict": verdict.word}
-
-
-def optimism_table(judgement: Judgement) -> Table:
-    """Accuracy on the images that selected a soup and on others."""
-    rows = [
-        {
-            "soup": soup_title(each.soup),
-            "selection images": each.selection,
-            "held-out images": each.held_out,
-            "difference": each.selection - each.held_out,
-            "difference, class name only": each.name_loss,
-            "optimism": each.selection - each.held_out - each.name_loss,
-        }
-        for each in judgement.optimism
-    ]
-    return Table(
-        "optimism",
-        "The selection's own optimism",
-        columns=[*rows[0]],
-        rows=rows,
-        notes=[
-            "Per cent on the source, means over seeds. Optimism is the first difference minus that of the class name "
-            "alone, which selected nothing: the part of a gain on the selection images that is due to selection itself."
-        ],
-    )
-
-
-def gains(judgement: Judgement) -> Sequence[Row]:
-    """Data of the figure: {row, place, gain, low, high, verdict} over the class name alone.
-
-    Templates, the run's soup (all seeds) and the head as in the answer; every other soup as a mean over seeds.
-    """
-    shown = [
-        (_title(name, judgement), role, gain)
-        for role, each in judgement.answers.items()
-        for name, gain in each.gains.items()
-    ]
-    shown += [
-        (soup_title(each.soup), each.role, each.fixed)
-        for each in judgement.comparisons
-        if each.rival == CLASS_NAME.name and each.soup != judgement.soup
-    ]
-    return [
-        {"row": row, "place": PLACES[role], "gain": round(gain.mean, 3)}
-        | {"low": round(gain.low, 3), "high": round(gain.high, 3), "verdict": gain.word}
-        for row, role, gain in shown
-    ]
