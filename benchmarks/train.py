@@ -50,7 +50,6 @@ LOGIT_SCALE = 60.0
 CASES: dict[str, TuneParams] = {
     "ce + diversity": LastBlocksTune(kind="last_blocks", blocks=3, prompt_tokens=3),
     "coop + diversity": PromptTune(kind="prompt", tokens=3),
-    "coop + diversity, images once": PromptTune(kind="prompt", tokens=3),
 }
 
 
@@ -94,17 +93,13 @@ def _measure(case: str, encoder: Encoder, *, names: list[str], pixels: Tensor, l
     passes = Passes(encoder, student=ours, class_names=names, template=TEMPLATE, soup=SOUP)
     for member in range(len(SOUP)):
         passes.teacher_texts(member)  # once per training, not per step
-    once = case.endswith("images once")
-    if once:
-        passes.keep_images([pixels])
     scaler = torch.amp.GradScaler(encoder.device.type, enabled=False)
     parameters = list(ours.trained().values())
     objective = Objective(passes, loss=LOSS, logit_scale=LOGIT_SCALE, parameters=parameters, scaler=scaler)
     teacher = copy.deepcopy(encoder.model)
-    everyone = torch.arange(len(pixels))
 
     def our_step(iteration: int) -> None:
-        images, frozen = passes.images(None if once else pixels, positions=everyone, teacher=True)
+        images, frozen = passes.images(pixels, teacher=True)
         objective.backward(images, frozen, labels, iteration=iteration)
 
     def plain_step(iteration: int) -> None:
@@ -141,7 +136,7 @@ def _plain_loss(student: Student, teacher: Any, pixels: Tensor, labels: Tensor, 
     x = net.ln_final(x)[torch.arange(len(x)), tokens.argmax(dim=-1)] @ net.text_projection
     logits = LOGIT_SCALE * images @ F.normalize(x, dim=-1).T
     onehot = F.one_hot(labels, len(tokens)).float()
-    return losses.cross_entropy(logits, losses.taught_targets(onehot, teacher=taught, weight=0.25))
+    return losses.cross_entropy(logits, 0.75 * onehot + 0.25 * taught)
 
 
 def _interleaved(

@@ -163,8 +163,8 @@ def test_a_typo_in_a_union_is_answered_with_the_keys_of_its_kind() -> None:
     assert message.endswith("promt_tokens'; did you mean 'prompt_tokens'?")
     message = refusal(finetune__methods__coop__tune=tune | {"zzz": 1})
     assert message.endswith("known keys here: kind, blocks, prompt_tokens")
-    message = refusal(finetune__methods__coop__loss={"kind": "contrastive", "balance": 1.0, "zzz": 1})
-    assert message.endswith("known keys here: kind, balance")
+    message = refusal(finetune__methods__coop__loss={"kind": "prograd", "weight": 1.0, "zzz": 1})
+    assert message.endswith("known keys here: kind, weight")
     message = refusal(soups__descriptor={"kind": "greedy", "pool": "descriptors", "m": 3, "zzz": 1})
     assert message.endswith("known keys here: kind, pool, m")
 

@@ -6,11 +6,10 @@ import copy
 
 import pytest
 import torch
-from finetune_cases import COMMON, METHODS, finetune_params
+from finetune_cases import finetune_params
 from torch.nn import functional as F
 
 from wsoup.core import prompts
-from wsoup.finetune.params import MethodParams
 from wsoup.finetune.train import Trainer
 
 EMA = 0.5
@@ -105,15 +104,3 @@ def test_each_descriptor_of_an_ensemble_is_trained_from_scratch(tiny_encoder, co
     assert not torch.equal(both.soft_descriptors[0], start[0])
     assert torch.equal(both.model.text_projection, tiny_encoder.model.text_projection)
     assert torch.equal(both.visual.proj, tiny_encoder.model.visual.proj)
-
-
-def test_kgcoops_distance_over_all_pairs_of_classes(tiny_encoder, colours):
-    method = {**COMMON, **METHODS["kgcoop"], "loss": {"kind": "kgcoop", "weight": 8, "pairs": "all"}}
-    run = Trainer(
-        tiny_encoder, source=colours, method=MethodParams(**method), shared=finetune_params(iterations=1), seed=1
-    )
-    texts, initial = run.passes.texts(0).detach(), run.passes.teacher_texts(0)
-    images, _, labels = run._batch()
-    value, _ = run.objective.backward(images, None, labels, iteration=0)
-    expected = F.cross_entropy(60 * images @ texts.T, labels) + 8 * (1 - (texts @ initial.T).mean())
-    torch.testing.assert_close(value, expected)

@@ -104,13 +104,6 @@ def test_the_fallback_crop_equals_torchvisions(width, height):
     assert box == (left, top, left + w, top + h)
 
 
-def test_without_augmentation_pixels_come_from_the_encoders_preprocessing(tiny_encoder, colours):
-    images = FewShotImages(colours, encoder=tiny_encoder, augment=None)
-    pixels, labels = images.batch(np.array([4, 0]), seed=1, iteration=0)
-    assert torch.equal(pixels[0], tiny_encoder.preprocess(Image.open(colours.paths[4])))
-    assert labels.tolist() == [1, 0]
-
-
 def test_a_crop_of_everything_equals_the_encoders_preprocessing(tiny_encoder, tmp_path):
     """With share 1 a square image of the model's size is not cropped, only normalised."""
     Image.fromarray(np.random.default_rng(0).integers(0, 255, (16, 16, 3), dtype=np.uint8)).save(tmp_path / "a.png")
@@ -151,7 +144,7 @@ def test_bad_training_images_are_skipped(tmp_path):
 
 
 def test_a_training_image_that_changed_since_listing_is_an_error(tiny_encoder, colours):
-    options = {"encoder": tiny_encoder, "augment": None}
+    options = {"encoder": tiny_encoder, "augment": finetune_params().augment}
     FewShotImages(colours, **options).batch(np.array([0]), seed=1, iteration=0)
     with pytest.raises(ChangedError, match=r"0.png changed since it was listed"):
         FewShotImages(replace(colours, digests=colours.digests[::-1]), **options).batch(
@@ -173,4 +166,8 @@ def test_the_words_of_a_list_decide_a_result_and_a_missing_list_is_named(in_tmp,
 
 def test_no_images_is_an_error(tiny_encoder):
     with pytest.raises(DataError, match="the few-shot split holds no images"):
-        FewShotImages(TrainingSet([], [], np.array([]), [], "a {}.", [""]), encoder=tiny_encoder, augment=None)
+        FewShotImages(
+            TrainingSet([], [], np.array([]), [], "a {}.", [""]),
+            encoder=tiny_encoder,
+            augment=finetune_params().augment,
+        )

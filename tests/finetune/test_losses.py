@@ -37,12 +37,6 @@ def test_without_smoothing_it_equals_torchs_cross_entropy():
     torch.testing.assert_close(losses.cross_entropy(logits, targets), F.cross_entropy(logits, labels))
 
 
-def test_the_target_is_mixed_with_the_teacher():
-    onehot, teacher = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.2, 0.8]])
-    targets = losses.taught_targets(onehot, teacher=teacher, weight=0.25)
-    torch.testing.assert_close(targets, torch.tensor([[0.8, 0.2]]))
-
-
 def test_the_adaptive_margin_by_hand():
     """Texts at 0, 60 and 90 degrees, own text the first: 0.1 x (1 - 1, 1 - 1/2, 1 - 0)."""
     texts = torch.tensor([[1.0, 0.0], [0.5, math.sqrt(3) / 2], [0.0, 1.0]], requires_grad=True)
@@ -95,11 +89,7 @@ OBJECTIVES = {  # images x (2, D), texts t (3, D) of the student, t0 of the teac
     ),
     "kgcoop": (
         {"kind": "kgcoop", "weight": 8},
-        lambda x, t, t0, hot: soft_targets(6 * x @ t.T, hot) + 8 * (1 - (t * t0).sum(dim=1).mean()),
-    ),
-    "contrastive": (
-        {"kind": "contrastive", "balance": 0.25},
-        lambda x, t, t0, hot: losses.contrastive(x, hot @ t, logit_scale=6, balance=0.25),
+        lambda x, t, t0, hot: soft_targets(6 * x @ t.T, hot) + 8 * (1 - (t @ t0.T).mean()),
     ),
 }
 
@@ -113,7 +103,7 @@ def test_an_objective_is_its_formula_for_the_iterations_member(name, iteration):
     value, logits, passes = backward(loss, iteration=iteration, teacher=x.flip(1))
     t, t0 = passes.student[iteration % 2].detach(), passes.teacher[iteration % 2]
     assert float(value) == pytest.approx(float(formula(x, t, t0, F.one_hot(y, 3).double())))
-    torch.testing.assert_close(logits, 6 * x @ (t[y] if name == "contrastive" else t).T)
+    torch.testing.assert_close(logits, 6 * x @ t.T)
     assert not passes.student.grad[1 - iteration % 2].any()
 
 
@@ -131,32 +121,13 @@ def test_prograd_descends_the_task_without_its_conflict_with_the_zero_shot_predi
     loss, x, teacher = ProgradLoss(kind="prograd", weight=1.0), features(2, 4, seed=2), features(2, 4, seed=11)
     value, _, passes = backward(loss, iteration=1, teacher=teacher)
     t = passes.student.detach()[1, [2, 0]].requires_grad_()
-    task = losses.contrastive(x, t, logit_scale=6, balance=1.0)
+    task = F.cross_entropy(6 * x @ t.T, torch.arange(2))
     general = losses.kl_divergence(6 * x @ t.T, (6 * teacher @ passes.teacher[1, [2, 0]].T).softmax(dim=1))
     gradients = [torch.autograd.grad(part, [t], retain_graph=True) for part in (task, general)]
     expected = losses.without_conflict(gradients[0], general=gradients[1], weight=1.0)[0]
     assert float(value) == pytest.approx(task.item())
     torch.testing.assert_close(passes.student.grad[1, [2, 0]], expected)
     assert not torch.equal(expected, gradients[0][0]), "these conflict"
-
-
-@pytest.mark.parametrize("balance", [1.0, 0.5, 0.0])
-def test_the_contrastive_loss_equals_a_plain_loop(balance):
-    x, t, total = features(4, 3), features(4, 3, seed=1), 0.0
-    for i in range(4):
-        to_texts = [float(math.exp(6 * x[i] @ t[j])) for j in range(4)]
-        to_images = [float(math.exp(6 * x[j] @ t[i])) for j in range(4)]
-        total -= balance * math.log(to_texts[i] / sum(to_texts)) / 4
-        total -= (1 - balance) * math.log(to_images[i] / sum(to_images)) / 4
-    assert float(losses.contrastive(x, t, logit_scale=6, balance=balance)) == pytest.approx(total)
-
-
-def test_the_anchor_compares_the_same_class_or_all_pairs():
-    """Cosines 1 and 1/2 with itself: 1 - 3/4. Over all pairs 1, sqrt(3)/2, 0 and 1/2."""
-    texts = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
-    initial = torch.tensor([[1.0, 0.0], [math.sqrt(3) / 2, 0.5]])
-    assert float(losses.anchor(texts, initial, pairs="own")) == pytest.approx(0.25)
-    assert float(losses.anchor(texts, initial, pairs="all")) == pytest.approx(1 - (1.5 + math.sqrt(3) / 2) / 4)
 
 
 def test_kl_divergence_by_hand():
@@ -190,9 +161,9 @@ def test_the_gaussian_bound_equals_a_plain_loop():
     assert float(losses.gaussian_bound(x, texts, logit_scale=scale)) == pytest.approx(total / 3)
 
 
-def test_the_gaussian_bound_of_one_prompt_equals_the_contrastive_loss():
+def test_the_gaussian_bound_of_one_prompt_equals_cross_entropy():
     x, texts = features(3, 4), features(3, 1, 4, seed=1)
-    expected = losses.contrastive(x, texts[:, 0], logit_scale=7, balance=1.0)
+    expected = F.cross_entropy(7 * x @ texts[:, 0].T, torch.arange(3))
     torch.testing.assert_close(losses.gaussian_bound(x, texts, logit_scale=7), expected)
 
 

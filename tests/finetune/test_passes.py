@@ -73,23 +73,8 @@ def test_a_soft_descriptor_from_a_soup_starts_at_the_teachers_prediction(tiny_en
         assert not torch.allclose(run.passes.texts(0), run.passes.teacher_texts(0), atol=1e-4)
 
 
-def test_images_are_kept_only_if_the_trunk_is_not_trained(tiny_encoder, colours):
+def test_the_trunk_is_fixed_only_if_it_is_not_trained(tiny_encoder, colours):
     fixed = {name for name in METHODS if passes_of(tiny_encoder, colours, name, steps=0).trunk_is_fixed}
     kinds = ("prompt", "soft_descriptors")
     texts_only = {name for name in METHODS if METHODS[name]["tune"]["kind"] in kinds} - {"coop_ensemble_open"}
     assert fixed == texts_only | {"clip_adapter"}
-
-
-@pytest.mark.parametrize("name", ["coop_diverse", "clip_adapter"])
-def test_keeping_images_changes_no_weight(tiny_encoder, colours, name, monkeypatch):
-    """Training without augmentation, with image features computed once or in every step."""
-    shared = finetune_params(augment=None)
-
-    def weights() -> list[torch.Tensor]:
-        run = Trainer(tiny_encoder, source=colours, method=shared.methods[name], shared=shared, seed=1)
-        return [p.detach().clone() for p in run.run().trained().values()]
-
-    kept = weights()
-    monkeypatch.setattr(Trainer, "_keeps_images", lambda self: False)
-    for a, b in zip(kept, weights(), strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)

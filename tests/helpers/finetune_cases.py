@@ -50,7 +50,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "maple": {"tune": {"kind": "maple", "tokens": 3, "depth": 2}, "loss": {"kind": "cross_entropy"}},
     "maple_shallow": {
         "tune": {"kind": "maple", "tokens": 1, "depth": 1},
-        "loss": {"kind": "contrastive", "balance": 1},
+        "loss": {"kind": "cross_entropy"},
     },
     "vpt": {"tune": {"kind": "visual_prompt", "tokens": 2, "depth": 2}, "loss": {"kind": "cross_entropy"}},
     "bitfit": {"tune": {"kind": "bitfit", "blocks": 2}, "loss": {"kind": "cross_entropy"}},
@@ -58,7 +58,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "ssf": {"tune": {"kind": "ssf", "blocks": 1}, "loss": {"kind": "cross_entropy"}},
     "adapter": {
         "tune": {"kind": "adapter", "blocks": 1, "reduction": 4, "ratio": 0.2},
-        "loss": {"kind": "contrastive", "balance": 0.5},
+        "loss": {"kind": "cross_entropy"},
     },
     "bitfit_image": {
         "tune": {"kind": "bitfit", "blocks": 1, "opens": "image_twice"},
@@ -73,7 +73,7 @@ METHODS: dict[str, dict[str, Any]] = {
         "loss": {"kind": "cross_entropy"},
     },
     "adapter_image": {
-        "tune": {"kind": "adapter", "blocks": 1, "reduction": 4, "ratio": 0.2, "mix": "blend", "opens": "image_twice"},
+        "tune": {"kind": "adapter", "blocks": 1, "reduction": 4, "ratio": 0.2, "opens": "image_twice"},
         "loss": {"kind": "cross_entropy"},
     },
     "coop_ensemble_open": {

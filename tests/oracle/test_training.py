@@ -42,8 +42,7 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any], float]] = {
     "coop_diverse": (f"{TEXTS_ALONE} {OVER_SOUP}", PROMPT, DIVERSE, 8e-3),
     "coop_regularised": (f"{TEXTS_ALONE} {TAUGHT}", PROMPT, DIVERSE, 8e-3),
     "coop_smooth": (f"{TEXTS_ALONE} --label_smoothing 0.25", PROMPT, {**CE, "label_smoothing": 0.25}, 8e-3),
-    "kgcoop": (f"{TEXTS_ALONE} --loss kgcoop --init_lam 8", PROMPT,
-               {"kind": "kgcoop", "weight": 8, "pairs": "all"}, 4e-3),
+    "kgcoop": (f"{TEXTS_ALONE} --loss kgcoop --init_lam 8", PROMPT, {"kind": "kgcoop", "weight": 8}, 4e-3),
     "prograd": (f"{TEXTS_ALONE} --loss clip --init_lam 1", PROMPT, {"kind": "prograd", "weight": 1}, 1.28e-2),
     "proda": (f"{TEXTS_ALONE} --loss proda", {**SOFT, "members": 8, "prompt_tokens": 3},
               {"kind": "proda", "per_step": 4, "orthogonality": 0.1}, 8e-3),
@@ -64,7 +63,7 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any], float]] = {
              {"kind": "lora", "blocks": 1, "rank": 2, "piles_up": True, **TWICE}, CE, 0.3),
     "ssf": (f"--ssf 1 {INSIDE}", {"kind": "ssf", "blocks": 1, **TWICE}, CE, 1e-2),
     "adapter": (f"--resblock_adapter 1 {INSIDE} --rank 4",
-                {"kind": "adapter", "blocks": 1, "reduction": 4, "ratio": 0.2, "mix": "blend", **TWICE}, CE, 2.5e-2),
+                {"kind": "adapter", "blocks": 1, "reduction": 4, "ratio": 0.2, **TWICE}, CE, 2.5e-2),
 }  # fmt: skip
 SSF = {"ln_1": "ln_1", "attn.out_proj": "attn", "ln_2": "ln_2", "mlp.c_proj": "mlp"}
 NAMES = {

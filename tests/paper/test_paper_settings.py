@@ -70,7 +70,6 @@ CASES: list[tuple[str, Any, list[str]]] = [
             *(("batches", "distinct"), ("ema", 0.98), ("augment.crop", [0.9, 1.0]), ("augment.flip", False)),
         )
     ),
-    ("finetune.augment", None, ALL_TUNED),
     *(
         (f"finetune.methods.coop_diverse.{key}", value, [DIVERSE])
         for key, value in (

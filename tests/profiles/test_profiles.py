@@ -233,7 +233,7 @@ def test_the_number_in_a_methods_name_is_its_size() -> None:
     assert {theirs[name].tune.depth for name in theirs if name.startswith("vpt_shallow")} == {1}
 
 
-@pytest.mark.parametrize(("group", "count"), [("core", 4), ("few-shot", 11), ("diversity", 8), ("all", 62)])
+@pytest.mark.parametrize(("group", "count"), [("core", 4), ("few-shot", 11), ("diversity", 8), ("all", 61)])
 def test_groups_of_methods(group: str, count: int) -> None:
     assert len(files.of_paper(group)) == count
 

@@ -27,7 +27,7 @@ def colours(tmp_path_factory: pytest.TempPathFactory) -> TrainingSet:
 
 
 def trainer(colours: TrainingSet, encoder: Encoder, *, name: str, **rates: float) -> Trainer:
-    shared = finetune_params(iterations=12, augment=None, log_every=5)
+    shared = finetune_params(iterations=12, log_every=5)
     method = shared.methods[name].model_copy(update={"prompt_factor": 1, **rates})
     return Trainer(encoder, source=colours, method=method, shared=shared, seed=1)
 

@@ -3,28 +3,16 @@
 Each equals the block's own `forward` up to rounding.
 """
 
+from typing import Any, TypeAlias
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from wsoup.towers.blocks import split_heads
 
-
-class Mlp(nn.Sequential):
-    """The feed-forward part of a `Block`."""
-
-    c_proj: nn.Linear
-
-
-class Block(nn.Module):
-    """What is used of open_clip's residual attention block; only to annotate."""
-
-    attn: nn.MultiheadAttention
-    ln_1: nn.LayerNorm
-    ln_2: nn.LayerNorm
-    ls_1: nn.Module
-    ls_2: nn.Module
-    mlp: Mlp
+Block: TypeAlias = Any
+"""open_clip's residual attention block."""
 
 
 def block_pass(block: Block, x: Tensor, *, mask: Tensor | None) -> Tensor:
@@ -44,16 +32,22 @@ def first_row_pass(block: Block, x: Tensor) -> Tensor:
 class Packing:
     """Rows of (B, T) that hold a token, packed for matrix products over texts of different lengths.
 
+    Args:
+        ends: (B,) int64 on the CPU, position in T of each text's last token; so that nothing waits for the device.
+        length: T.
+        device: of the rows.
+
     Attributes:
         rows: (N,) int64, indices into B * T.
         last: (B,) int64, index into the N rows of the last token of each text.
-        ends: (B,) int64, its position in T.
+        ends: (B,) int64, as given, on the device.
     """
 
-    def __init__(self, ends: Tensor, *, length: int) -> None:
-        held = torch.arange(length, device=ends.device) <= ends[:, None]  # (B, T)
-        self.rows = held.flatten().nonzero()[:, 0]
-        self.last, self.ends, self.shape = (ends + 1).cumsum(dim=0) - 1, ends, held.shape
+    def __init__(self, ends: Tensor, *, length: int, device: torch.device) -> None:
+        held = torch.arange(length) <= ends[:, None]  # (B, T)
+        indices = held.flatten().nonzero()[:, 0], (ends + 1).cumsum(dim=0) - 1, ends
+        self.rows, self.last, self.ends = (index.to(device, non_blocking=True) for index in indices)
+        self.shape = held.shape
 
     def pack(self, x: Tensor) -> Tensor:
         """(B, T, width) -> (N, width)."""

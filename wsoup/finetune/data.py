@@ -192,7 +192,7 @@ class FewShotImages:
     Args:
         source: N images.
         encoder: whose preprocessing to use.
-        augment: crop and flip; None: the plain preprocessing.
+        augment: crop and flip.
         threads: to decode and crop; None: ``$WSOUP_WORKERS``, else one per core. Does not affect results.
         room: pixels of decoded images to keep in memory. Does not affect results.
 
@@ -206,7 +206,7 @@ class FewShotImages:
         source: TrainingSet,
         *,
         encoder: Encoder,
-        augment: AugmentParams | None,
+        augment: AugmentParams,
         threads: int | None = None,
         room: int = PIXELS_IN_MEMORY,
     ) -> None:
@@ -225,10 +225,6 @@ class FewShotImages:
     def batch(self, positions: np.ndarray, *, seed: int, iteration: int) -> tuple[Tensor, Tensor]:
         """Pixels (B, 3, H, W) float32 and labels (B,) of the images at `positions`, augmented for this iteration."""
         labels = torch.from_numpy(self.source.labels[positions])
-        if self.augment is None:
-            return torch.stack(
-                list(self._pool.map(lambda i: self.encoder.preprocess(self._load(i)), positions))
-            ), labels
         draws = named_generator(seed, "augment", iteration).random((len(positions), 4 * TRIES + 1))
         crops = self._pool.map(self._crop, positions, draws)
         pixels = torch.from_numpy(np.stack(list(crops))).permute(0, 3, 1, 2).float() / 255
@@ -248,7 +244,6 @@ class FewShotImages:
 
     def _crop(self, position: int, draws: np.ndarray) -> np.ndarray:
         """A random crop, resized and perhaps flipped: (H, W, 3) uint8; draws are uniform in [0, 1)."""
-        assert self.augment is not None
         image = self._load(position)
         box = crop_box(image.width, image.height, draws[:-1].reshape(TRIES, 4), share=self.augment.crop)
         image = image.crop(box).resize((self.size, self.size), self.filter)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from wsoup.finetune.params import ContrastiveLoss, CrossEntropyLoss, KgcoopLoss, LossParams, ProdaLoss, ProgradLoss
+from wsoup.finetune.params import CrossEntropyLoss, KgcoopLoss, LossParams, ProdaLoss, ProgradLoss
 from wsoup.finetune.passes import Passes
 
 
@@ -25,8 +25,8 @@ def needs_teacher_images(loss: LossParams) -> bool:
 class Objective:
     """A loss and the features it is computed from.
 
-    Cross entropy scores a batch against all C classes. The contrastive losses score it against its own classes only,
-    which are distinct, to save memory as the authors' code does: then `in_batch` is true, and image i is of column i.
+    Cross entropy scores a batch against all C classes. ProGrad and ProDA score it against its own classes only, to save
+    memory as the authors' code does: then `in_batch` is true, and image i is of column i.
 
     Args:
         passes: computes the text features.
@@ -47,7 +47,7 @@ class Objective:
     ) -> None:
         self.passes, self.loss, self.scale, self.scaler = passes, loss, logit_scale, scaler
         self.parameters = list(parameters)
-        self.in_batch = isinstance(loss, ContrastiveLoss | ProgradLoss | ProdaLoss)
+        self.in_batch = isinstance(loss, ProgradLoss | ProdaLoss)
 
     def backward(
         self, images: Tensor, teacher: Tensor | None, labels: Tensor, *, iteration: int
@@ -57,31 +57,28 @@ class Objective:
         Args:
             images: (B, D) of the student, with gradient if its image tower is trained.
             teacher: (B, D) of the pretrained model, or None if the loss does not use it.
-            labels: (B,), distinct if the loss is `in_batch`.
+            labels: (B,) on the CPU, distinct if the loss is `in_batch`.
             iteration: selects the member of the soup, iteration mod M, or the soft descriptors.
 
         Returns:
             Loss (), and logits (B, C), or (B, B) if `in_batch`.
         """
-        member = iteration % self.passes.members
+        member, classes, labels = iteration % self.passes.members, labels, labels.to(images.device, non_blocking=True)
         match self.loss:
             case CrossEntropyLoss():
                 value, logits = self._cross_entropy(self.loss, images, teacher, labels, member)
             case KgcoopLoss():
                 texts = self.passes.texts(member)
                 logits = self.scale * images @ texts.T
-                value = F.cross_entropy(logits, labels)
-                distance = anchor(texts, self.passes.teacher_texts(member), pairs=self.loss.pairs)
-                value = value + self.loss.weight * distance
-            case ContrastiveLoss():
-                texts = self.passes.texts(member, classes=labels)
-                logits = self.scale * images @ texts.T
-                value = contrastive(images, texts, logit_scale=self.scale, balance=self.loss.balance)
+                distance = anchor(texts, self.passes.teacher_texts(member))
+                value = F.cross_entropy(logits, labels) + self.loss.weight * distance
             case ProdaLoss():
-                value, logits = self._proda(self.loss, images, labels, iteration)
+                value, logits = self._proda(self.loss, images, classes, iteration)
             case ProgradLoss():
                 assert teacher is not None
-                return self._prograd(self.loss, images, teacher, labels, member)
+                texts = self.passes.texts(member, classes=classes)
+                zero_shot = self.scale * teacher @ self.passes.teacher_texts(member)[labels].T
+                return self._prograd(self.loss, self.scale * images @ texts.T, zero_shot=zero_shot)
         self.scaler.scale(value).backward()
         return value.detach(), logits.detach()
 
@@ -93,27 +90,22 @@ class Objective:
         targets = smooth_targets(labels, n_classes=len(texts), label_smoothing=loss.label_smoothing or 0.0)
         if loss.weight and loss.teacher_logit_scale and teacher is not None:
             predicted = (loss.teacher_logit_scale * teacher @ self.passes.teacher_texts(member).T).softmax(dim=-1)
-            targets = taught_targets(targets, teacher=predicted, weight=loss.weight)
+            targets = (1 - loss.weight) * targets + loss.weight * predicted
         with_margin = logits
         if loss.margin:
             with_margin = logits + self.scale * adaptive_margin(texts, labels=labels, margin=loss.margin)
         return cross_entropy(with_margin, targets), logits
 
-    def _proda(self, loss: ProdaLoss, images: Tensor, labels: Tensor, iteration: int) -> tuple[Tensor, Tensor]:
+    def _proda(self, loss: ProdaLoss, images: Tensor, classes: Tensor, iteration: int) -> tuple[Tensor, Tensor]:
         members = [(iteration * loss.per_step + i) % self.passes.members for i in range(loss.per_step)]
-        texts = torch.stack([self.passes.texts(member, classes=labels) for member in members], dim=1)  # (B, S, D)
-        value = gaussian_bound(images, texts, logit_scale=self.scale)
-        value = value + loss.orthogonality * prompt_overlap(texts)
+        texts = torch.stack([self.passes.texts(member, classes=classes) for member in members], dim=1)  # (B, S, D)
+        value = gaussian_bound(images, texts, logit_scale=self.scale) + loss.orthogonality * prompt_overlap(texts)
         return value, self.scale * images @ texts.mean(dim=1).T
 
-    def _prograd(
-        self, loss: ProgradLoss, images: Tensor, teacher: Tensor, labels: Tensor, member: int
-    ) -> tuple[Tensor, Tensor]:
-        texts = self.passes.texts(member, classes=labels)
-        logits = self.scale * images @ texts.T
-        task = contrastive(images, texts, logit_scale=self.scale, balance=1.0)
-        zero_shot = (self.scale * teacher @ self.passes.teacher_texts(member)[labels].T).softmax(dim=-1)
-        general = kl_divergence(logits, zero_shot)
+    def _prograd(self, loss: ProgradLoss, logits: Tensor, *, zero_shot: Tensor) -> tuple[Tensor, Tensor]:
+        """From the logits (B, B) of the student and of the pretrained model."""
+        task = F.cross_entropy(logits, torch.arange(len(logits), device=logits.device))
+        general = kl_divergence(logits, zero_shot.softmax(dim=-1))
         general_gradients = torch.autograd.grad(self.scaler.scale(general), self.parameters, retain_graph=True)
         task_gradients = torch.autograd.grad(self.scaler.scale(task), self.parameters)
         gradients = without_conflict(task_gradients, general=general_gradients, weight=loss.weight)
@@ -135,32 +127,15 @@ def smooth_targets(labels: Tensor, *, n_classes: int, label_smoothing: float) ->
     return targets.scatter_(1, labels[:, None], 1 - label_smoothing)
 
 
-def taught_targets(targets: Tensor, *, teacher: Tensor, weight: float) -> Tensor:
-    """(1 - lambda) targets + lambda teacher, (B, C) probabilities each."""
-    return (1 - weight) * targets + weight * teacher
-
-
 def adaptive_margin(text_features: Tensor, *, labels: Tensor, margin: float) -> Tensor:
     """(B, C) to add to the cosines: margin x (1 - cosine of the true and the other class's text), without gradient."""
     texts = text_features.detach()
     return margin * (1 - texts[labels] @ texts.T)
 
 
-def contrastive(image_features: Tensor, text_features: Tensor, *, logit_scale: float, balance: float) -> Tensor:
-    """CLIP's loss over a batch of distinct classes, (B, D), (B, D) -> (); `balance` is the weight of image-to-text."""
-    logits = logit_scale * image_features @ text_features.T
-    own = torch.arange(len(logits), device=logits.device)
-    return balance * F.cross_entropy(logits, own) + (1 - balance) * F.cross_entropy(logits.T, own)
-
-
-def anchor(text_features: Tensor, initial: Tensor, *, pairs: str) -> Tensor:
-    """KgCoOp's distance: 1 - mean cosine of texts and initial texts, (C, D), (C, D) -> ().
-
-    `pairs` is "own" for the same class's text before and after, or "all" for all pairs of classes (the authors' code).
-    """
-    if pairs == "all":
-        return 1 - text_features.mean(dim=0) @ initial.mean(dim=0)
-    return 1 - (text_features * initial).sum(dim=-1).mean()
+def anchor(text_features: Tensor, initial: Tensor) -> Tensor:
+    """KgCoOp's distance as in the authors' code: 1 - mean cosine of all pairs of text and initial text: (C, D)."""
+    return 1 - text_features.mean(dim=0) @ initial.mean(dim=0)
 
 
 def kl_divergence(logits: Tensor, teacher: Tensor) -> Tensor:

@@ -138,16 +138,13 @@ class SsfTune(BlocksTune):
 
 
 class AdapterTune(BlocksTune):
-    """A residual bottleneck of width / reduction after the feed-forward part of the last blocks."""
+    """A bottleneck of width / reduction after the feed-forward part of the last blocks, blended at `ratio`."""
 
     kind: Literal["adapter"]
     reduction: Some
     """The bottleneck's width is width / reduction."""
     ratio: Fraction
-    """Factor of the bottleneck's output before it is added."""
-    mix: Literal["add", "blend"] = "add"
-    """`add` ratio x bottleneck, which starts at zero and so at the pretrained prediction; or `blend` it, randomly
-    initialised, with (1 - ratio) x the input (the authors' code, models.py:121)."""
+    """Weight of the bottleneck in the output."""
 
 
 class ImageAdapterTune(AnyTune):
@@ -203,27 +200,16 @@ class CrossEntropyLoss(Section):
         return self
 
 
-class ContrastiveLoss(Section):
-    """CLIP's loss over the batch; `balance` is the weight of image-to-text (1: only that, as the authors')."""
-
-    kind: Literal["contrastive"]
-    balance: Fraction
-    """Weight of image-to-text; 1: only that."""
-
-
 class KgcoopLoss(Section):
-    """Cross entropy + weight x (1 - mean cosine of each class text with its initial one)."""
+    """Cross entropy + weight x (1 - mean cosine of class texts with initial ones, over all pairs as the authors')."""
 
     kind: Literal["kgcoop"]
     weight: NonNegative
     """Weight of the distance from the initial class texts."""
-    pairs: Literal["own", "all"] = "own"
-    """Cosines of each class's `own` text before and after, as in the method's paper, or of `all` pairs of classes (the
-    authors' code, trainer.py:449)."""
 
 
 class ProgradLoss(Section):
-    """Contrastive loss whose gradient is projected if it conflicts with that of the KL to the zero-shot prediction."""
+    """Cross entropy over the batch's classes, its gradient projected where it opposes that of the KL to zero-shot."""
 
     kind: Literal["prograd"]
     weight: NonNegative
@@ -240,7 +226,7 @@ class ProdaLoss(Section):
     """Weight of the descriptors' mean cosine."""
 
 
-LossParams = CrossEntropyLoss | ContrastiveLoss | KgcoopLoss | ProgradLoss | ProdaLoss
+LossParams = CrossEntropyLoss | KgcoopLoss | ProgradLoss | ProdaLoss
 
 
 class SnapshotParams(Section):
@@ -332,8 +318,8 @@ class FinetuneParams(Section):
     """Logit scale in training (the paper's temperature: 60)."""
     ema: Annotated[float, Field(ge=0, lt=1)] = 0.995
     """average = ema x average + (1 - ema) x weights (the paper: 0.995); the average is evaluated."""
-    augment: AugmentParams | None = None
-    """Augmentation of training images; null: the plain preprocessing."""
+    augment: AugmentParams = AugmentParams(crop=(0.08, 1.0), flip=True)
+    """Augmentation of training images."""
     log_every: Iterations = 50
     """Iterations between two rows of log.csv."""
     methods: dict[Name, MethodParams]

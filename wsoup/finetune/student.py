@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +16,7 @@ from torch.nn.utils import parametrize
 
 from wsoup.base.errors import ModelError, PoolError
 from wsoup.finetune.blocks import Block
-from wsoup.finetune.towers import ImageTower, TextTower, TrainableImageTower, TrainableTextTower, text_tower
+from wsoup.finetune.towers import Texts, TrainableImageTower, TrainableTextTower, text_tower
 from wsoup.towers.blocks import foreign_block
 
 
@@ -75,7 +75,7 @@ class Student(nn.Module):
             return getattr(super().__getattr__("model"), name)
 
     @property
-    def text_tower(self) -> TextTower:
+    def text_tower(self) -> Any:
         """The module with the text tower's parts."""
         return text_tower(self.model)
 
@@ -85,8 +85,8 @@ class Student(nn.Module):
         return _blocks(self.model.visual) if is_vit(self.model.visual) else ()
 
     @property
-    def text_blocks(self) -> nn.ModuleList:
-        return cast(nn.ModuleList, self.text_tower.transformer.resblocks)
+    def text_blocks(self) -> Any:
+        return self.text_tower.transformer.resblocks
 
     def embeddings(self, tokens: Tensor) -> Tensor:
         """The pretrained embeddings of token ids (n,), without gradient: (n, width)."""
@@ -103,15 +103,14 @@ class Student(nn.Module):
         """(depth, n, image width), or None."""
         return self.visual_prompts if self.projector is None else self.projector(self.text_prompts())
 
-    def with_descriptor(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Make room for a soft descriptor: texts (B, context) -> texts (B, context), its positions (B, n)."""
-        return insert_descriptor(
-            tokens,
-            n=self.soft_descriptors.shape[1],
-            comma=self.comma,
-            period=self.period,
-            keeps_period=self.keeps_period,
-        )
+    def prepare(self, tower: TrainableTextTower, tokens: Tensor) -> tuple[Texts, Any]:
+        """Texts (B, context), with room for a soft descriptor if there are any, and then its positions (B, n)."""
+        n_prompt = 0 if self.soft_prompt is None else len(self.soft_prompt)
+        if self.soft_descriptors is None:
+            return tower.prepare(tokens, n_prompt=n_prompt), None
+        n, keeps_period = self.soft_descriptors.shape[1], self.keeps_period
+        tokens, at = insert_descriptor(tokens, n=n, comma=self.comma, period=self.period, keeps_period=keeps_period)
+        return tower.prepare(tokens, n_prompt=n_prompt, before=int(at.min())), at
 
     def encode_image(self, pixels: Tensor, normalize: bool = False) -> Tensor:
         """(B, 3, H, W) -> (B, D)."""
@@ -127,14 +126,12 @@ class Student(nn.Module):
     def encode_text(self, tokens: Tensor, normalize: bool = False) -> Tensor:
         """(B, context) int64 -> (B, D); with soft descriptors, the centroid over them."""
         tower, prompts = TrainableTextTower(self.model), self.text_prompts()
-        n_prompt = 0 if prompts is None else prompts.shape[1]
-        if self.soft_descriptors is not None:
-            tokens, positions = self.with_descriptor(tokens)
-            texts = tower.prepare(tokens, n_prompt=n_prompt, before=int(positions.min()))
-            members = [tower(texts, prompts=prompts, soft=(positions, soft)) for soft in self.soft_descriptors]
-            features = F.normalize(torch.stack(members).float(), dim=-1).mean(dim=0)
+        texts, at = self.prepare(tower, tokens)
+        if at is None:
+            features = tower(texts, prompts=prompts)
         else:
-            features = tower(tower.prepare(tokens, n_prompt=n_prompt), prompts=prompts)
+            members = [tower(texts, prompts=prompts, soft=(at, soft)) for soft in self.soft_descriptors]
+            features = F.normalize(torch.stack(members).float(), dim=-1).mean(dim=0)
         return F.normalize(features, dim=-1) if normalize else features
 
     def trained(self) -> dict[str, nn.Parameter]:
@@ -189,17 +186,16 @@ def _blocks(tower: object) -> Sequence[Block]:
     return getattr(getattr(tower, "transformer", None), "resblocks", ())
 
 
-def _copy_above(model: nn.Module, *, blocks: int) -> nn.Module:
+def _copy_above(model: Any, *, blocks: int) -> nn.Module:
     """A copy that shares with `model` the embeddings and all but the last `blocks` blocks of both towers.
 
     An image tower other than a ViT is shared entirely.
     """
-    text = text_tower(model)
-    visual = cast(ImageTower, model.visual)
-    shared: list[nn.Module] = [text.token_embedding, visual.conv1 if is_vit(visual) else visual]
-    for tower in (visual, text) if is_vit(visual) else (text,):
-        layers = tower.transformer.resblocks
-        shared.extend(layers[: len(layers) - blocks])
+    text, visual = text_tower(model), model.visual
+    vit = is_vit(visual)
+    shared = [text.token_embedding, visual.conv1 if vit else visual]
+    for layers in [_blocks(text), *([_blocks(visual)] if vit else [])]:
+        shared += layers[: len(layers) - blocks]
     return copy.deepcopy(model, memo={id(module): module for module in shared})
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TypeVar, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -27,42 +27,10 @@ from wsoup.finetune.blocks import Block, Packing, block_pass, first_row_pass, pr
 from wsoup.texts.models import end_of_text
 from wsoup.towers.images import PackedViT, is_covered, reads_class_token
 
-Result = TypeVar("Result")
 
-
-class Transformer(nn.Module):
-    """What is used of open_clip's transformer; only to annotate, as the next two."""
-
-    resblocks: list[Block]
-    get_cast_dtype: Callable[[], torch.dtype]
-
-
-class ImageTower(nn.Module):
-    """What is used of open_clip's VisionTransformer."""
-
-    transformer: Transformer
-    class_embedding: Tensor
-    conv1: nn.Module
-    ln_post: nn.LayerNorm
-    proj: Tensor | None
-    _embeds: Callable[[Tensor], Tensor]
-    _pool: Callable[[Tensor], tuple[Tensor, Tensor]]
-
-
-class TextTower(nn.Module):
-    """What is used of open_clip's TextTransformer, or of the text part of its CLIP."""
-
-    transformer: Transformer
-    token_embedding: nn.Embedding
-    positional_embedding: Tensor
-    ln_final: nn.LayerNorm
-    text_projection: nn.Linear | Tensor | None
-    attn_mask: Tensor | None
-
-
-def text_tower(model: nn.Module) -> TextTower:
+def text_tower(model: nn.Module) -> Any:
     """The module with the text tower's parts: the model itself (CLIP) or its `text` (CustomTextCLIP)."""
-    return cast(TextTower, getattr(model, "text", model))
+    return getattr(model, "text", model)
 
 
 class _Tower:
@@ -71,14 +39,19 @@ class _Tower:
     save_memory = False
     """Whether activations are recomputed in the backward pass."""
 
-    def __init__(self, tower: ImageTower | TextTower) -> None:
+    def __init__(self, tower: Any) -> None:
         self.blocks: list[Block] = list(tower.transformer.resblocks)
 
-    def _call(self, function: Callable[..., Result], i: int, *states: Tensor, **options: object) -> Result:
+    def _call(self, function: Callable[..., Any], i: int, *states: Tensor, **options: object) -> Any:
         """Apply a pass to block i; to save memory, its activations are recomputed in the backward pass."""
         if self.save_memory and torch.is_grad_enabled():
             return checkpoint(partial(function, **options), self.blocks[i], *states, use_reentrant=False)
         return function(self.blocks[i], *states, **options)
+
+    def _run(self, x: Tensor, *, first: int, stop: int, prompts: Tensor | None, mask: Tensor | None = None) -> Tensor:
+        for i in range(first, stop):
+            x = self._call(block_pass, i, _deep_prompt(x, prompts, block=i), mask=mask)
+        return x
 
 
 class TrainableImageTower(_Tower):
@@ -89,7 +62,7 @@ class TrainableImageTower(_Tower):
     """
 
     def __init__(self, model: nn.Module) -> None:
-        self.visual = cast(ImageTower, model.visual)
+        self.visual: Any = model.visual
         super().__init__(self.visual)
 
     def start(self, pixels: Tensor, *, prompts: Tensor | None = None) -> Tensor:
@@ -101,9 +74,7 @@ class TrainableImageTower(_Tower):
 
     def run(self, x: Tensor, *, first: int, stop: int, prompts: Tensor | None = None) -> Tensor:
         """Blocks `first` to `stop` - 1, not the last, which is for `run_from`: (B, T, width) -> (B, T, width)."""
-        for i in range(first, stop):
-            x = self._call(block_pass, i, _deep_prompt(x, prompts, block=i), mask=None)
-        return x
+        return self._run(x, first=first, stop=stop, prompts=prompts)
 
     def run_from(self, x: Tensor, *, first: int, prompts: Tensor | None = None) -> Tensor:
         """Blocks from `first` on, pooling and projection: (B, T, width) -> (B, D), not normalised."""
@@ -146,7 +117,7 @@ class Texts:
         tokens: (B, context) int64, uncut.
         length: positions up to the last end-of-text.
         shared: P, length of the common prefix; 0 if the tower is not causal.
-        ends: (B,) int64, position of each end-of-text.
+        ends: (B,) int64 on the CPU, position of each end-of-text.
     """
 
     tokens: Tensor
@@ -156,12 +127,13 @@ class Texts:
 
     @cached_property
     def packing(self) -> Packing:
-        """Of the tokens after the prefix. Made once: it waits for the device."""
-        return Packing(self.ends - self.shared, length=self.length - self.shared)
+        """Of the tokens after the prefix."""
+        return Packing(self.ends - self.shared, length=self.length - self.shared, device=self.tokens.device)
 
     def take(self, index: Tensor) -> Texts:
-        """A subset of the texts, with the same lengths."""
-        return Texts(self.tokens[index], length=self.length, shared=self.shared, ends=self.ends[index])
+        """A subset of the texts, (b,) int64 on the CPU, with the same lengths."""
+        tokens = self.tokens[index.to(self.tokens.device, non_blocking=True)]
+        return Texts(tokens, length=self.length, shared=self.shared, ends=self.ends[index])
 
 
 @dataclass(frozen=True)
@@ -195,7 +167,7 @@ class TrainableTextTower(_Tower):
         Raises:
             PoolError: a text is too short for the prompt.
         """
-        ends = self._ends(tokens)
+        ends = self._ends(tokens).cpu()
         if not self.causal:
             return Texts(tokens, length=tokens.shape[1], shared=0, ends=ends)
         shortest, length = int(ends.min()), int(ends.max()) + 1
@@ -235,9 +207,7 @@ class TrainableTextTower(_Tower):
         """Blocks `first` to `stop` - 1, not the last, which is for `run_from`."""
         head, tail, mask = state.head, state.tail, self._mask(texts, state.tail)
         if head is None or mask is None:
-            for i in range(first, stop):
-                tail = self._call(block_pass, i, _deep_prompt(tail, prompts, block=i), mask=mask)
-            return TextState(None, tail)
+            return TextState(None, self._run(tail, first=first, stop=stop, prompts=prompts, mask=mask))
         packing = texts.packing
         rows = packing.pack(tail)
         for i in range(first, stop):
@@ -251,8 +221,8 @@ class TrainableTextTower(_Tower):
         state = self.run(state, texts, first=first, stop=last, prompts=prompts)
         mask = self._mask(texts, state.tail)
         if state.head is None or mask is None:
-            x = self._call(block_pass, last, _deep_prompt(state.tail, prompts, block=last), mask=mask)
-            pooled = self.text.ln_final(x)[torch.arange(len(x), device=x.device), texts.ends]
+            x = self._run(state.tail, first=last, stop=last + 1, prompts=prompts, mask=mask)
+            pooled = self.text.ln_final(x)[torch.arange(len(x)), texts.ends]
         else:
             packing = texts.packing
             head, rows = _deep_prompt(state.head, prompts, block=last), packing.pack(state.tail)

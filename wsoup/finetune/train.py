@@ -7,7 +7,6 @@ evaluated. Iteration t uses the texts of member t mod M of the soup. A killed tr
 import json
 import sys
 import time
-from collections import defaultdict
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -23,18 +22,38 @@ from wsoup.disk.store import read_checked, write_checked
 from wsoup.finetune import losses
 from wsoup.finetune.data import FewShotImages, TrainingSet, batch_positions, wrapped_positions
 from wsoup.finetune.losses import Objective, needs_teacher_images
-from wsoup.finetune.params import FinetuneParams, MethodParams
-from wsoup.finetune.passes import IMAGES_PER_PASS, Passes
+from wsoup.finetune.params import FinetuneParams, MethodParams, ProdaLoss, SoftDescriptorsTune
+from wsoup.finetune.passes import Passes
 from wsoup.finetune.student import Student
 from wsoup.finetune.tuners import TEXT_PROMPTS, LowRank, make_student
-from wsoup.finetune.weights import SGD, Group, ensemble_of
 from wsoup.runtime.progress import tick
 from wsoup.runtime.work import SAVE_SECONDS
 from wsoup.towers.encoder import Encoder
 
+SOFT = "soft_descriptors"
+
+
+class TwiceSGD(torch.optim.SGD):
+    """SGD where the authors' code lists every parameter twice: two steps along one gradient, sharing a momentum buffer.
+
+    In the first step, when there is no buffer yet, both create one and the second is kept.
+    """
+
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Update every parameter that has a gradient, twice."""
+        first = not self.state
+        super().step()
+        if first:
+            self.state.clear()
+        super().step()
+
 
 class Trainer:
     """One method with one seed.
+
+    With cross entropy, soft descriptors are a CoOp ensemble. The authors train every descriptor in a run of its own
+    (Chris210634/word_soups, train_soft_descriptors.py) and keep nothing else of that run; here the runs are consecutive
+    parts of one training.
 
     Args:
         encoder: the pretrained model.
@@ -65,12 +84,11 @@ class Trainer:
             words=source.words,
         )
         self.parameters = self.student.trained()
-        self.average = {name: p.detach().clone() for name, p in self.parameters.items()}
-        self.ensemble = ensemble_of(self.student, method=method, iterations=self.iterations)
-        entries = 2 if getattr(method.tune, "opens", "both") == "image_twice" else 1
-        self.optimizer = SGD(
-            self._parameter_groups(), momentum=shared.momentum, weight_decay=shared.weight_decay, entries=entries
-        )
+        self.start = {name: p.detach().clone() for name, p in self.parameters.items()}
+        self.average = {name: p.clone() for name, p in self.start.items()}
+        ensemble = isinstance(method.tune, SoftDescriptorsTune) and not isinstance(method.loss, ProdaLoss)
+        self.finished = self.start[SOFT].clone() if ensemble else None  # those not yet trained at their initial values
+        self.optimizer = self._make_optimizer()
         self.scaler = torch.amp.GradScaler(encoder.device.type, enabled=encoder.dtype == torch.float16)
         self.images = FewShotImages(source, encoder=encoder, augment=shared.augment)
         self.passes = Passes(
@@ -92,22 +110,18 @@ class Trainer:
         self._ahead: dict[int, Future[tuple[Tensor, Tensor]]] = {}
         self._thread = ThreadPoolExecutor(max_workers=1)
 
-    def _parameter_groups(self) -> list[Group]:
-        """Text prompts with `prompt_factor` times the learning rate, and the other parameters."""
-        rate = self.method.learning_rate
-        prompts = {name: p for name, p in self.parameters.items() if name.startswith(TEXT_PROMPTS)}
-        others = [p for name, p in self.parameters.items() if name not in prompts]
-        groups = [(list(prompts.values()), rate * self.method.prompt_factor), (others, rate)]
-        return [{"params": parameters, "lr": rate} for parameters, rate in groups if parameters]
+    def _make_optimizer(self) -> torch.optim.SGD:
+        """For text prompts with `prompt_factor` times the learning rate of the other parameters."""
+        rate, shared = self.method.learning_rate, self.shared
+        prompts = [p for name, p in self.parameters.items() if name.startswith(TEXT_PROMPTS)]
+        others = [p for name, p in self.parameters.items() if not name.startswith(TEXT_PROMPTS)]
+        groups = [{"params": prompts, "lr": rate * self.method.prompt_factor}, {"params": others, "lr": rate}]
+        kind = TwiceSGD if getattr(self.method.tune, "opens", "both") == "image_twice" else torch.optim.SGD
+        return kind(groups, momentum=shared.momentum, weight_decay=shared.weight_decay)
 
     # ----------------------------------------------------------------------------------------------------- run
 
-    def run(
-        self,
-        *,
-        resume: Path | None = None,
-        save_seconds: float = SAVE_SECONDS,
-    ) -> Student:
+    def run(self, *, resume: Path | None = None, save_seconds: float = SAVE_SECONDS) -> Student:
         """Train to the end and return the student with the averaged weights, frozen; moves the current progress bar.
 
         Args:
@@ -122,8 +136,6 @@ class Trainer:
                 self.load(resume)
             except MismatchError as error:
                 print(f"{error}: training starts again", file=sys.stderr)
-        if self._keeps_images() and self.iteration < self.iterations:
-            self._keep_images()
         tick(self.iteration)
         saved = time.monotonic()
         while self.iteration < self.iterations:
@@ -145,9 +157,24 @@ class Trainer:
 
     def _averages(self) -> Mapping[str, Tensor]:
         """The current averaged weights; of an ensemble, of all its members."""
-        if self.ensemble is None:
+        if self.finished is None:
             return self.average
-        return self.ensemble.averages(self.average, iteration=self.iteration)
+        member = self._member(max(self.iteration - 1, 0))
+        descriptors = self.finished.clone()
+        descriptors[member] = self.average[SOFT][member]
+        return {**self.start, SOFT: descriptors}
+
+    def _member(self, iteration: int) -> int:
+        """What an iteration trains: one member of an ensemble after the other, or all in turn."""
+        return iteration if self.finished is None else iteration * len(self.finished) // self.iterations
+
+    def _start_next_member(self) -> None:
+        """Keep the descriptor trained last, and reset weights and averages to their initial values."""
+        self.finished = self._averages()[SOFT]
+        for name, parameter in self.parameters.items():
+            parameter.detach().copy_(self.start[name])
+            self.average[name].copy_(self.start[name])
+        self.optimizer.state.clear()
 
     def _piled(self) -> dict[str, Tensor]:
         """Sums of the low-rank updates that pile up."""
@@ -155,12 +182,9 @@ class Trainer:
 
     def step(self) -> None:
         """One iteration: batch, loss, update, average, perhaps a row of the log."""
-        member = self.iteration
-        if self.ensemble is not None:
-            member = self.ensemble.member(self.iteration)
-            if self.ensemble.is_next(self.iteration):
-                self.ensemble.start_next(self.student, self.average, iteration=self.iteration)
-                self.optimizer.momentum_buffers.clear()
+        member = self._member(self.iteration)
+        if self.finished is not None and self.iteration and member != self._member(self.iteration - 1):
+            self._start_next_member()
         loss, logits, images, labels = self._with_gradients(member)
         # Checked later, because that waits for the GPU.
         first = (self._not_finite < 0) & ~loss.isfinite()
@@ -170,10 +194,11 @@ class Trainer:
         for module in self.student.modules():
             if isinstance(module, LowRank):
                 module.pile_up()
-        self.scaler.step(self.optimizer)  # type: ignore[arg-type]  # ours has all that it uses of an optimizer
+        self.scaler.step(self.optimizer)
         self.scaler.update()
         weights = [self.parameters[name].detach() for name in self.average]
         torch._foreach_lerp_(list(self.average.values()), weights, 1 - self.shared.ema)
+        self._ahead.pop(self.iteration)
         self.iteration += 1
         if self.iteration % self.shared.log_every == 0 or self.iteration == self.iterations:
             self._check_losses()
@@ -188,7 +213,7 @@ class Trainer:
         try:
             return self._gradients(member)
         except torch.OutOfMemoryError:
-            if self.passes.saves_memory:
+            if self.passes.text_tower.save_memory:
                 raise
         print("out of memory on the device: activations are recomputed from now on", file=sys.stderr)
         self.passes.save_memory()
@@ -222,42 +247,24 @@ class Trainer:
 
     def _batch(self) -> tuple[Tensor, Tensor | None, Tensor]:
         """Image features (B, D) of student and teacher, and labels (B,), of this iteration's batch."""
-        needs_teacher = needs_teacher_images(self.method.loss)
-        if self._keeps_images():
-            positions = torch.from_numpy(self._positions(self.iteration))
-            labels = torch.from_numpy(self.source.labels)[positions]
-            images, teacher = self.passes.images(None, positions=positions, teacher=needs_teacher)
-        else:
-            future = self._ahead.pop(self.iteration, None) or self._load_batch(self.iteration)
-            if self.iteration + 1 < self.iterations:
-                self._ahead[self.iteration + 1] = self._load_batch(self.iteration + 1)
-            pixels, labels = future.result()
-            images, teacher = self.passes.images(pixels, teacher=needs_teacher)
-        return images, teacher, labels.to(self.encoder.device)
+        for iteration in range(self.iteration, min(self.iteration + 2, self.iterations)):
+            if iteration not in self._ahead:
+                self._ahead[iteration] = self._thread.submit(self._load_batch, iteration)
+        pixels, labels = self._ahead[self.iteration].result()
+        return *self.passes.images(pixels, teacher=needs_teacher_images(self.method.loss)), labels
 
     def _positions(self, iteration: int) -> np.ndarray:
         size = self.method.batch_size or self.shared.batch_size
         positions = wrapped_positions if self.shared.batches == "wrapped" else batch_positions
         return positions(self.source.labels, batch_size=size, seed=self.seed, iteration=iteration)
 
-    def _load_batch(self, iteration: int) -> Future[tuple[Tensor, Tensor]]:
-        """Load a batch in the background."""
-        return self._thread.submit(
-            lambda: self.images.batch(self._positions(iteration), seed=self.seed, iteration=iteration)
-        )
-
-    def _keeps_images(self) -> bool:
-        """Whether image features never change, so that they are computed once."""
-        return self.passes.trunk_is_fixed and self.shared.augment is None
-
-    def _keep_images(self) -> None:
-        n = len(self.source.labels)
-        groups = np.split(np.arange(n), range(IMAGES_PER_PASS, n, IMAGES_PER_PASS))
-        self.passes.keep_images([self.images.batch(group, seed=self.seed, iteration=0)[0] for group in groups])
+    def _load_batch(self, iteration: int) -> tuple[Tensor, Tensor]:
+        """Pixels (B, 3, H, W) and labels (B,)."""
+        return self.images.batch(self._positions(iteration), seed=self.seed, iteration=iteration)
 
     def _log_row(self, loss: Tensor, *, logits: Tensor, images: Tensor, labels: Tensor) -> None:
         """Append to the log, with the divergence of the members' current predictions."""
-        columns = torch.arange(len(labels), device=labels.device) if self.objective.in_batch else labels
+        columns = torch.arange(len(labels)) if self.objective.in_batch else labels
         with torch.no_grad():
             scores = [self.shared.logit_scale * images @ self.passes.texts(i).T for i in range(self.passes.members)]
             divergence = losses.members_divergence(torch.stack(scores).softmax(dim=-1))
@@ -265,7 +272,7 @@ class Trainer:
             {
                 "iteration": self.iteration,
                 "loss": float(loss),
-                "n_correct": int((logits.argmax(dim=1) == columns).sum()),
+                "n_correct": int((logits.argmax(dim=1).cpu() == columns).sum()),
                 "n_images": len(labels),
                 "members_kl": divergence,
             }
@@ -273,40 +280,40 @@ class Trainer:
 
     # -------------------------------------------------------------------------------------------------- resume
 
-    def save(self, path: Path) -> None:
-        """Write weights, averages, momentum, loss scale, log and iteration; batches follow from the iteration."""
-        buffers = self.optimizer.momentum_buffers
+    def _state(self) -> dict[str, Tensor]:
+        """The tensors that change in training, by kind and name."""
         groups: dict[str, Mapping[str, Tensor]] = {
             "weight": {name: p.detach() for name, p in self.parameters.items()},
             "average": self.average,
-            "momentum": {name: buffers[p] for name, p in self.parameters.items() if p in buffers},
-            "finished": {} if self.ensemble is None else {"": self.ensemble.finished},
+            "finished": {} if self.finished is None else {"": self.finished},
             "piled": self._piled(),
-            **{f"snapshot/{iteration}": copies for iteration, copies in self.snapshots.items()},
         }
-        tensors = {f"{group}/{name}": t for group, named in groups.items() for name, t in named.items()}
+        return {f"{group}/{name}": tensor for group, named in groups.items() for name, tensor in named.items()}
+
+    def save(self, path: Path) -> None:
+        """Write weights, averages, momentum, loss scale, log and iteration; batches follow from the iteration."""
+        buffers = {name: self.optimizer.state.get(p, {}) for name, p in self.parameters.items()}
+        tensors = self._state()
+        tensors |= {f"momentum/{name}": state["momentum_buffer"] for name, state in buffers.items() if state}
+        for iteration, copies in self.snapshots.items():
+            tensors |= {f"snapshot/{iteration}/{name}": weights for name, weights in copies.items()}
         state = {"iteration": self.iteration, "log": self.log, "scaler": self.scaler.state_dict()}
         tensors["state"] = torch.frombuffer(bytearray(json.dumps(state).encode()), dtype=torch.uint8)
         write_checked(path, safetensors.torch.save({k: v.cpu().contiguous() for k, v in tensors.items()}))
 
     def load(self, path: Path) -> None:
         """Read what `save` wrote; MismatchError if it is damaged."""
-        tensors, device = safetensors.torch.load(read_checked(path)), self.encoder.device
-        state, groups = json.loads(tensors.pop("state").numpy().tobytes()), defaultdict[str, dict[str, Tensor]](dict)
+        tensors = safetensors.torch.load(read_checked(path))
+        state, live = json.loads(tensors.pop("state").numpy().tobytes()), self._state()
+        snapshots: dict[int, dict[str, Tensor]] = {}
         for key, tensor in tensors.items():
-            group, _, name = key.rpartition("/")
-            groups[group][name] = tensor
-        with torch.no_grad():
-            for name, parameter in self.parameters.items():
-                parameter.copy_(groups["weight"][name])
-                self.average[name] = groups["average"][name].to(device)
-        if self.ensemble is not None:
-            self.ensemble.finished = groups["finished"][""].to(device)
-        for name, piled in self._piled().items():
-            piled.copy_(groups["piled"][name])
-        for name, buffer in groups["momentum"].items():
-            self.optimizer.momentum_buffers[self.parameters[name]] = buffer.to(device)
-        copies = {int(group.partition("/")[2]): groups[group] for group in groups if group.startswith("snapshot/")}
-        self.snapshots = dict(sorted(copies.items()))  # safetensors keeps no order
+            kind, *iteration, name = key.split("/")
+            if key in live:
+                live[key].copy_(tensor)
+            elif kind == "momentum":
+                self.optimizer.state[self.parameters[name]]["momentum_buffer"] = tensor.to(self.encoder.device)
+            else:
+                snapshots.setdefault(int(iteration[0]), {})[name] = tensor
+        self.snapshots = dict(sorted(snapshots.items()))  # safetensors keeps no order
         self.iteration, self.log = state["iteration"], state["log"]
         self.scaler.load_state_dict(state["scaler"])

@@ -3,13 +3,12 @@
 A new kind is a section in `params.py` and a case in `attach`. All kinds work on any ViT CLIP of open_clip; those that
 train nothing inside the image tower (`inside_images` of their section) also work on other image towers.
 
-These start exactly at the pretrained prediction: prompt, last_blocks, bitfit, lora, adapter (its output starts at 0).
-These do not, as in their papers: visual_prompt and maple (random visual prompts), ssf (random scales around 1),
-image_adapter (a random bottleneck mixed in), soft_descriptors (random words).
+These start exactly at the pretrained prediction: prompt, last_blocks, bitfit, lora. These do not: visual_prompt and
+maple (random visual prompts), ssf (random scales around 1), adapter (as in the authors' code) and image_adapter (a
+random bottleneck mixed in), soft_descriptors (random words).
 
 The authors' code (Chris210634/word_soups) deviates from the papers in ways that keys of `tune` reproduce: `opens:
-image_twice` (bitfit, lora, ssf, adapter), `piles_up` (lora), `mix: blend` (adapter, which then does not start at the
-pretrained prediction), `start: words` and `blocks` (soft_descriptors).
+image_twice` (bitfit, lora, ssf, adapter), `piles_up` (lora), `start: words` and `blocks` (soft_descriptors).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -166,7 +165,7 @@ def attach(
                 student.text_blocks[-tune.blocks :].requires_grad_(False)
         case ImageAdapterTune():  # CLIP-Adapter, arXiv 2110.04544
             size = _feature_size(student)
-            student.image_adapter = Bottleneck(size, tune.reduction, ratio=tune.ratio, blends=True, rectifies=True)
+            student.image_adapter = Bottleneck(size, tune.reduction, ratio=tune.ratio, rectifies=True)
 
 
 def _adapt_block(block: Block, tune: BitfitTune | LoraTune | SsfTune | AdapterTune) -> None:
@@ -188,8 +187,7 @@ def _adapt_block(block: Block, tune: BitfitTune | LoraTune | SsfTune | AdapterTu
                 parametrize.register_parametrization(module, "weight", ScaleShift(scale))
                 parametrize.register_parametrization(module, "bias", ScaleShift(scale, shift=shift))
         case AdapterTune():  # Houlsby et al., arXiv 1902.00751
-            adapter = Bottleneck(width, tune.reduction, ratio=tune.ratio, blends=tune.mix == "blend")
-            block.mlp.add_module("adapter", adapter)
+            block.mlp.add_module("adapter", Bottleneck(width, tune.reduction, ratio=tune.ratio))
 
 
 def _feature_size(student: Student) -> int:
@@ -288,22 +286,14 @@ class ScaleShift(nn.Module):
 
 
 class Bottleneck(nn.Module):
-    """x + ratio * up(relu(down(x))), without biases; `up` starts at zero.
+    """(1 - ratio) * x + ratio * up(relu(down(x))), without biases; with `rectifies`, a relu follows `up`."""
 
-    With `blends` it is (1 - ratio) * x + ratio * up(relu(down(x))), and `up` starts at random. With `rectifies`, for
-    image features, a relu follows `up`.
-    """
-
-    def __init__(
-        self, width: int, reduction: int, *, ratio: float, blends: bool = False, rectifies: bool = False
-    ) -> None:
+    def __init__(self, width: int, reduction: int, *, ratio: float, rectifies: bool = False) -> None:
         super().__init__()
         self.down = nn.Linear(width, max(1, width // reduction), bias=False)
         self.up = nn.Linear(max(1, width // reduction), width, bias=False)
-        self.ratio, self.kept, self.rectifies = ratio, 1 - ratio if blends else 1.0, rectifies
-        if not blends:
-            nn.init.zeros_(self.up.weight)
+        self.ratio, self.rectifies = ratio, rectifies
 
     def forward(self, x: Tensor) -> Tensor:
         inner = self.up(F.relu(self.down(x)))
-        return self.kept * x + self.ratio * (F.relu(inner) if self.rectifies else inner)
+        return (1 - self.ratio) * x + self.ratio * (F.relu(inner) if self.rectifies else inner)
