@@ -161,15 +161,15 @@ def test_a_list_that_is_not_a_regular_file_is_refused(folder: Path, make: Callab
     ("classes", "message"),
     [
         (",", "class_names is []; "),
-        ("a", "alone; expected two names"),
+        ("a", "alone; expected a text file, or two names"),
         ("a,a", "holds 'a' 2 times"),
         ("a,b\nc", "holds NUL or another control character"),
         ("a,b\0c", "holds NUL or another control character"),
         ("a,b\udcff", "it holds a lone surrogate"),
         ("Blue,blue", "'a photo of a Blue' and 'a photo of a blue' are the same tokens to this model"),
         ("a," + "w " * 100, "does not fit the model's context of 77 tokens"),
-        ("/dev/zero", "alone; expected two names"),
-        ("none.txt", "does not exist"),
+        ("/dev/zero", "alone; expected a text file"),
+        ("none.txt", "alone; expected a text file"),
         ("bytes.bin", "is not UTF-8 text"),
     ],
 )
@@ -194,7 +194,7 @@ def test_a_template_that_truncates_texts_is_refused(tiny_encoder: Encoder) -> No
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--html", "good.png"), "must end in .html or .htm: a file of that name is overwritten"),
+        (("--html", "good.png"), "must end in .html: a file of that name is overwritten"),
         (("--html", "mine"), "must end in .html"),
         (("--html", "mine.html"), "--html mine.html exists already"),
         (("--html", "mine.html", "--force"), "--html mine.html exists already"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 from pathlib import Path
@@ -15,8 +14,7 @@ from rich.console import Console
 from run_cli import run
 
 from wsoup.api.soups import Soup
-from wsoup.base.errors import ParamsError
-from wsoup.soup.formats import FORMATS, export, show
+from wsoup.soup.formats import export, show
 from wsoup.soup.member import Member, Step
 
 MEMBERS = (
@@ -90,23 +88,8 @@ def test_a_soup_is_not_replaced_by_its_export(soup):
     assert file.read_bytes() == before
 
 
-def test_text_has_one_template_or_prompt_per_line(soup):
+def test_text_has_one_template_per_line(soup):
     assert run("soup", "export", "word-seed1", "--format", "text")[1].splitlines() == soup.templates()
-    printed = run("soup", "export", "word-seed1", "--format", "text", "--classes", "cat,dog")[1]
-    assert printed.splitlines()[1:3] == ["a photo of a cat, which is {flat}.", "a photo of a dog, sharp clean."]
-
-
-def test_csv_has_counts_and_prompts(soup):
-    rows = list(csv.DictReader(io.StringIO(export(soup, form="csv"))))
-    assert rows[0] == {
-        "text": "sharp clean",
-        "template": "a photo of a {}, sharp clean.",
-        "weight": "1",
-        "n_correct": "40",
-        "n_images": "60",
-    }
-    rows = list(csv.DictReader(io.StringIO(export(soup, form="csv", class_names=["cat", "dog"], template="a {c}"))))
-    assert [row["prompt"] for row in rows][:2] == ["a cat, sharp clean.", "a dog, sharp clean."]
 
 
 def test_equal_members_of_several_seeds_are_one_line_with_their_weight(soup):
@@ -114,16 +97,6 @@ def test_equal_members_of_several_seeds_are_one_line_with_their_weight(soup):
     namespace: dict = {}
     exec(export(twice, form="open_clip"), namespace)
     assert sorted(namespace["templates"]) == sorted(twice.templates())
-    rows = list(csv.DictReader(io.StringIO(export(twice, form="csv"))))
-    assert [(row["weight"], row["n_correct"], row["n_images"]) for row in rows] == [
-        ("2", "80", "120"), ("1", "35", "60")
-    ]  # fmt: skip
-
-
-def test_an_unknown_format_is_named(soup):
-    with pytest.raises(ParamsError, match="--format 'yaml' must be one of open_clip, clip_benchmark, text, csv"):
-        export(soup, form="yaml")
-    assert all(export(soup, form=form) for form in FORMATS)
 
 
 # ------------------------------------------------------------------------------------------------- show and diff
@@ -143,4 +116,3 @@ def test_a_soup_is_shown_with_the_steps_of_its_search(soup):
     assert "(class name only)" in drawn(show(soup.class_name_soup()))
     for name in ("artifacts/soups/word/seed1.json", "artifacts/soups/word-seed1.json", "word-seed1"):
         assert "sharp 38 → clean 41" in run("soup", "show", name)[1]
-    assert run("soup", "show", "word-seed1", "--text")[1] == "sharp clean\nwhich is {flat}\n"

@@ -47,14 +47,12 @@ class Prediction:
     Attributes:
         photo: the photo.
         classes, probabilities: the most probable classes, best first; empty if the photo could not be read.
-        status: ``ok``, ``unsure`` (below the threshold) or ``not read``.
         problem: why it could not be read, or "".
     """
 
     photo: Photo
     classes: Sequence[str] = ()
     probabilities: Sequence[float] = ()
-    status: str = "ok"
     problem: str = ""
 
     @property
@@ -70,7 +68,7 @@ class Classifier:
     Attributes:
         class_names: C names.
         weights: (D, C).
-        logit_scale: factor of the logits f weights.
+        logit_scale: factor of the logits f W.
         made_of: where it comes from, as JSON values.
     """
 
@@ -108,31 +106,20 @@ class Classifier:
         """(N, D) -> (N, C)."""
         return self.logit_scale * features @ self.weights
 
-    def adapted(self, features: Tensor) -> em.Adapted:
-        """What predicts instead for these photos, (N, D); the texts' own answers if they are safer."""
-        return em.adapt(features, texts=normalize(self.weights.T).T, logit_scale=self.logit_scale)
-
     def answers(
-        self,
-        photos: Sequence[Photo],
-        features: Tensor,
-        *,
-        top: int,
-        threshold: float = 0.0,
-        adapted: em.Adapted | None = None,
+        self, photos: Sequence[Photo], features: Tensor, *, top: int, by: em.Adapted | None = None
     ) -> Iterator[Prediction]:
-        """Classify photos whose features (N, D) are known; arguments as in `predictions`."""
-        predicting = adapted or self
+        """The `top` classes of photos whose features (N, D) are known, by this classifier or what adapted it."""
+        predicting = by or self
         for start in range(0, len(photos), AT_ONCE):
             chances = predicting.logits(features[start : start + AT_ONCE]).softmax(dim=1)
             chances, order = chances.sort(dim=1, descending=True, stable=True)
             rows = zip(photos[start : start + AT_ONCE], order[:, :top].tolist(), chances[:, :top].tolist(), strict=True)
             for photo, labels, best in rows:
-                status = "unsure" if best[0] < threshold else "ok"
-                yield Prediction(photo, [self.class_names[label] for label in labels], best, status)
+                yield Prediction(photo, [self.class_names[label] for label in labels], best)
 
     def predictions(
-        self, photos: Sequence[Photo], *, encoder: Encoder, top: int, threshold: float, adapt: bool
+        self, photos: Sequence[Photo], *, encoder: Encoder, top: int, adapt: bool
     ) -> tuple[list[Prediction], str]:
         """Classify photos.
 
@@ -140,7 +127,6 @@ class Classifier:
             photos: N photos.
             encoder: of the images.
             top: number of classes per photo.
-            threshold: photos below this probability are unsure.
             adapt: whether to adapt to these photos.
 
         Returns:
@@ -154,14 +140,13 @@ class Classifier:
                 batch_size=64,
                 on_bad_image="skip",
             )
-        predictions = {i: Prediction(photos[i], status="not read", problem=why) for i, why in encoded.skipped.items()}
+        answers = {i: Prediction(photos[i], problem=why) for i, why in encoded.skipped.items()}
         positions, adapted, note = encoded.positions.tolist(), None, ""
         if positions:
             features = torch.from_numpy(encoded.features["encoder"])
             if adapt:
-                adapted = self.adapted(features)
+                adapted = em.adapt(features, texts=normalize(self.weights.T).T, logit_scale=self.logit_scale)
                 note = adapted.note or f"adapted to {len(features)} photos"
-            read = [photos[i] for i in positions]
-            answers = self.answers(read, features, top=top, threshold=threshold, adapted=adapted)
-            predictions |= zip(positions, answers, strict=True)
-        return [predictions[i] for i in range(len(photos))], note
+            read = self.answers([photos[i] for i in positions], features, top=top, by=adapted)
+            answers |= zip(positions, read, strict=True)
+        return [answers[i] for i in range(len(photos))], note

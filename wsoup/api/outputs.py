@@ -1,21 +1,33 @@
-"""What is written about photos: tables of rows, counts of answers by label, and a contact sheet."""
+"""What is written: tables of answers, counts of them by label, a contact sheet, and classifiers for use without wsoup.
+
+With the arrays of an exported classifier, for image features f of length 1:
+
+    probabilities = softmax(logit_scale f classifier)
+"""
 
 import base64
 import csv
 import io
+import json
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 
+import numpy as np
+import torch
 from PIL import Image
+from torch import Tensor, nn
 
-from wsoup.api.classify import Prediction
-from wsoup.base.errors import DataError
+import wsoup
+from wsoup.api.classify import Classifier, Prediction
+from wsoup.base.errors import DataError, ModelError, needing, one_line
 from wsoup.disk import store
 from wsoup.disk.files import defused, defused_path, shown
 from wsoup.images.decode import load_rgb
+from wsoup.towers.encoder import Encoder
 
 MOST_CONFUSED = 3
 """Pairs of confused classes that are listed."""
@@ -23,6 +35,7 @@ SIDE = 144
 """Longer side of a picture on the contact sheet, in pixels."""
 MOST_PICTURES = 600
 """Pictures on a contact sheet, about equally many of each class; drawing them takes seconds, and browsers are slow."""
+OPSET = 18
 ERRORS = "Errors: the answer, and after it the label"
 STYLE = """
 :root { color-scheme: light dark }
@@ -32,7 +45,7 @@ h2 small, p { opacity: .7; font-weight: normal }
 .sheet { display: flex; flex-wrap: wrap; gap: .75rem }
 figure { margin: 0; width: 150px } img { max-width: 144px; max-height: 144px; border-radius: 4px }
 figcaption { font-size: .75rem; overflow-wrap: anywhere }
-.unsure img { outline: 3px solid #d99000 } .wrong img { outline: 3px solid #d04040 }
+.wrong img { outline: 3px solid #d04040 }
 li { overflow-wrap: anywhere }
 """
 
@@ -70,7 +83,7 @@ def row_of(prediction: Prediction, *, top: int, inputs: Sequence[str]) -> dict[s
 
     A column of the input whose name is taken gets the prefix ``input_``, as often as it needs to be its own.
     """
-    row: dict[str, Cell] = {"path": prediction.photo.path, "status": prediction.status}
+    row: dict[str, Cell] = {"path": prediction.photo.path, "status": "not read" if prediction.problem else "ok"}
     for rank in range(top):
         suffix = "" if rank == 0 else f"_{rank + 1}"
         known = rank < len(prediction.classes)
@@ -85,15 +98,10 @@ def row_of(prediction: Prediction, *, top: int, inputs: Sequence[str]) -> dict[s
 
 
 def accuracy_lines(predictions: Sequence[Prediction]) -> list[str]:
-    """Accuracy of photos with labels, that of the sure ones if some are unsure, and the most confused classes."""
+    """Accuracy of photos with labels, and the most confused classes."""
     known = [prediction for prediction in predictions if prediction.right is not None]
-    if not known:
-        return []
-    sure = [prediction for prediction in known if prediction.status == "ok"]
-    lines = [f"accuracy {_share(known)}"]
-    if len(sure) < len(known):
-        lines.append(f"accuracy of the {len(sure)} that are sure: {_share(sure)}")
     wrong = Counter(f"{one.photo.label} as {one.classes[0]}" for one in known if not one.right)
+    lines = [f"accuracy {_share(known)}"] if known else []
     if wrong:
         confused = ", ".join(f"{pair} ({count})" for pair, count in wrong.most_common(MOST_CONFUSED))
         lines.append(f"most confused: {confused}")
@@ -101,18 +109,17 @@ def accuracy_lines(predictions: Sequence[Prediction]) -> list[str]:
 
 
 def _share(predictions: Sequence[Prediction]) -> str:
-    right, n = sum(prediction.right is True for prediction in predictions), len(predictions)
-    return f"{100 * right / n:.2f} % ({right} of {n})" if n else "none"
+    right = sum(prediction.right is True for prediction in predictions)
+    return f"{100 * right / len(predictions):.2f} % ({right} of {len(predictions)})"
 
 
-def write_sheet(path: Path, predictions: Sequence[Prediction], *, title: str, threshold: float = 0.5) -> None:
+def write_sheet(path: Path, predictions: Sequence[Prediction], *, title: str) -> None:
     """Write a contact sheet: one self-contained HTML page of small pictures, errors first, the others by their class.
 
     Args:
         path: the page.
         predictions: of a class the surest come first; photos that could not be read are listed at the end.
         title: heading of the page.
-        threshold: photos below this probability are framed; those of another label are framed in red.
     """
     groups: dict[str, list[Prediction]] = {ERRORS: []}
     for prediction in sorted((one for one in predictions if one.classes), key=lambda one: -one.probabilities[0]):
@@ -121,10 +128,10 @@ def write_sheet(path: Path, predictions: Sequence[Prediction], *, title: str, th
     known, each = [one for one in read if one.right is not None], max(1, MOST_PICTURES // len(groups))
     parts = [f"<!doctype html><meta charset=utf-8><title>{escape(title)}</title><style>{STYLE}</style>"]
     parts.append(f"<h1>{escape(title)}</h1><p>{len(read):,} photos{f', {_share(known)} right' if known else ''}")
-    parts.append(f"; of each group up to {each} are shown; framed: under {threshold:.0%} sure</p>")
+    parts.append(f"; of each group up to {each} are shown</p>")
     for name, members in groups.items():
         if members:
-            figures = "".join(_figure(prediction, threshold=threshold) for prediction in members[:each])
+            figures = "".join(_figure(prediction) for prediction in members[:each])
             parts.append(f"<h2>{escape(name)} <small>{len(members):,}</small></h2><div class=sheet>{figures}</div>")
     if problems := [prediction.problem for prediction in predictions if prediction.problem]:
         lines = "".join(f"<li>{escape(text)}</li>" for text in problems)
@@ -132,15 +139,14 @@ def write_sheet(path: Path, predictions: Sequence[Prediction], *, title: str, th
     store.write_bytes(path, "".join(parts).encode(errors="replace"))
 
 
-def _figure(prediction: Prediction, *, threshold: float) -> str:
+def _figure(prediction: Prediction) -> str:
     photo, wrong = prediction.photo, prediction.right is False
-    frame = "wrong" if wrong else "unsure" if prediction.probabilities[0] < threshold else ""
     pairs = zip(prediction.classes, prediction.probabilities, strict=True)
     ranking = ", ".join(f"{name} {probability:.0%}" for name, probability in pairs)
     answer = f"<b>{escape(prediction.classes[0])}</b>, is {escape(str(photo.label))}<br>" if wrong else ""
     place = "/".join(Path(photo.path).parts[-2:])
     return (
-        f"<figure class='{frame}'><img src='{_thumbnail(photo.path)}' alt='{escape(photo.path, quote=True)}' "
+        f"<figure{' class=wrong' * wrong}><img src='{_thumbnail(photo.path)}' alt='{escape(photo.path, quote=True)}' "
         f"title='{escape(ranking, quote=True)}'><figcaption>{answer}{prediction.probabilities[0]:.0%} "
         f"{escape(place)}</figcaption></figure>"
     )
@@ -156,3 +162,78 @@ def _thumbnail(path: str) -> str:
     buffer = io.BytesIO()
     image.save(buffer, format="JPEG", quality=80)
     return f"data:image/jpeg;base64,{base64.b64encode(buffer.getvalue()).decode()}"
+
+
+# ------------------------------------------------------------------------------------------- for use without wsoup
+
+
+def export(path: Path, classifier: Classifier, *, tower: Encoder | None) -> None:
+    """Write the classifier of a soup or a head atomically, as npz for image features, or as ONNX for images.
+
+    Args:
+        path: the file.
+        classifier: of a soup or a head.
+        tower: the encoder whose image tower is included: ONNX takes preprocessed images (N, 3, H, W); None: npz.
+
+    Raises:
+        ModelError: the image tower cannot be exported.
+        PackageError: onnx is not installed.
+    """
+    names = list(classifier.class_names)
+    about = {"class_names": names, "made_by": f"wsoup {wsoup.__version__}", **classifier.made_of}
+    file = io.BytesIO()
+    if tower is None:
+        weights, scale = classifier.weights.cpu().numpy(), np.float32(classifier.logit_scale).reshape(1)
+        np.savez(file, classifier=weights, logit_scale=scale, class_names=np.array(names), about=np.array(_json(about)))
+    else:
+        metadata = {key: value if isinstance(value, str) else _json(value) for key, value in about.items()}
+        file.write(_onnx(classifier, tower=tower, metadata=metadata))
+    store.write_bytes(path, file.getvalue())
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
+class _Whole(nn.Module):
+    """Preprocessed images to logits and probabilities."""
+
+    def __init__(self, classifier: Classifier, tower: nn.Module) -> None:
+        super().__init__()
+        self.tower, self.classifier = tower, classifier
+
+    def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        features = nn.functional.normalize(self.tower.encode_image(images), dim=-1)  # type: ignore[operator]
+        logits = self.classifier.logit_scale * features @ self.classifier.weights
+        return logits, logits.softmax(dim=1)
+
+
+def _onnx(classifier: Classifier, *, tower: Encoder, metadata: Mapping[str, str]) -> bytes:
+    """The bytes of an ONNX model for any number of images."""
+    example = tower.preprocess(Image.new("RGB", (64, 64)))[None].repeat(2, 1, 1, 1).to(tower.device)
+    with needing():
+        import onnx
+        import onnxscript  # noqa: F401  torch.onnx needs it
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "model.onnx"
+        try:
+            torch.onnx.export(
+                _Whole(classifier, tower.model).eval(),
+                (example,),
+                file,
+                input_names=["pixels"],
+                output_names=["logits", "probabilities"],
+                dynamic_shapes={"images": {0: "images"}},
+                opset_version=OPSET,
+                external_data=False,
+                verbose=False,
+                dynamo=True,
+            )
+        except Exception as error:  # the exporter wraps errors of a tower's code in its own
+            raise ModelError(
+                f"the image tower cannot be exported to ONNX ({one_line(error, limit=200)}); encode images where the "
+                "model runs, and use --format npz"
+            ) from None
+        model = onnx.load(file)
+    onnx.helper.set_model_props(model, dict(metadata))
+    return model.SerializeToString(deterministic=True)

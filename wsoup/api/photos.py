@@ -16,18 +16,9 @@ from types import MappingProxyType
 from wsoup.api.arguments import checked_names
 from wsoup.base.errors import DataError, MissingError, one_line
 from wsoup.base.names import key
-from wsoup.datasets.folder import read_class_names
 from wsoup.datasets.listing import IMAGE_SUFFIXES
 from wsoup.disk.files import read_text, reason_of, shown
 
-PATH_COLUMNS = ("path", "file", "filename", "filepath", "image")
-"""Possible columns of paths in a list; the first that exists is used."""
-LABEL_COLUMNS = ("label", "class", "class_name", "target")
-"""Possible columns of labels in a list; the first that exists is used."""
-OWN_COLUMNS = {"status", "class", "probability"}
-"""A list with these was written by `wsoup classify`: its class is an answer, and a label is in input_class."""
-LARGEST_NAMES = 1 << 24
-"""Bytes of a file of class names."""
 UNKNOWN_KINDS = {".heic", ".heif", ".jxl", ".dng", ".cr2", ".nef", ".arw", ".svg", ".psd"}
 """Endings of images that cannot be decoded; a folder's are counted in a message."""
 SHOWN = 5
@@ -49,75 +40,65 @@ class Photo:
     columns: Mapping[str, str] = field(default_factory=dict)
 
 
-def find_photos(places: Sequence[str]) -> list[Photo]:
+def find_photos(places: Sequence[str]) -> tuple[list[Photo], str]:
     """Photos in the order given; folders are searched recursively, in the order of names.
 
     Args:
-        places: image files, folders, or CSV files with a column of `PATH_COLUMNS`.
+        places: image files, folders, or CSV files with a column path.
+
+    Returns:
+        The photos, and a line about images in folders whose kind cannot be decoded; "" if there are none.
 
     Raises:
         MissingError: a place does not exist.
-        DataError: no images at all, or a list without a column of paths.
+        DataError: no images at all, or a list without a column path.
     """
     photos: list[Photo] = []
+    unknown: Counter[str] = Counter()
     for place in places:
         if os.path.isdir(place):
-            photos += [Photo(path) for path in files_in(place) if _ending(path) in IMAGE_SUFFIXES]
+            files = [*files_in(place)]
+            photos += [Photo(path) for path in files if _ending(path) in IMAGE_SUFFIXES]
+            unknown.update(_ending(path) for path in files if _ending(path) in UNKNOWN_KINDS)
         elif not os.path.lexists(place):
             raise MissingError(
                 f"{shown(place)} does not exist; name photos, folders of photos, or a CSV with a column path"
             )
         else:
-            photos += _in_list(Path(place)) if _ending(place) in (".csv", ".tsv") else [Photo(place)]
+            photos += _in_list(Path(place)) if _ending(place) == ".csv" else [Photo(place)]
     if not photos:
         kinds = " ".join(sorted(IMAGE_SUFFIXES))
         raise DataError(f"no images in {', '.join(shown(place) for place in places)}; expected {kinds} files")
-    return photos
-
-
-def ignored(places: Sequence[str]) -> str:
-    """A line about images in folders whose kind cannot be decoded; empty if there are none."""
-    count = Counter(_ending(path) for place in places if os.path.isdir(place) for path in files_in(place))
-    kinds = [f"{number} {ending}" for ending, number in sorted(count.items()) if ending in UNKNOWN_KINDS]
-    return f"left out, convert them to .jpg: {', '.join(kinds)}" if kinds else ""
+    listed = ", ".join(f"{count} {ending}" for ending, count in sorted(unknown.items()))
+    return photos, f"left out, convert them to .jpg: {listed}" if listed else ""
 
 
 def labelled(
     photos: Sequence[Photo], *, class_names: Sequence[str], folders: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[list[Photo], str]:
-    """The photos with their labels, from a column of their list or else from the nearest folder named like a class.
+    """The photos with their labels, from the column label of their list or else the nearest folder named like a class.
 
-    A label is a class name in any spelling that `wsoup.base.names.key` equates, a folder's name of `folders` (folder ->
-    class name); in a column also a number in label order.
+    A label is a class name in any spelling that `wsoup.base.names.key` equates, or a folder's name of `folders` (folder
+    -> class name).
 
     Returns:
         The photos, and a line about labels that are no class names; "" if there are none.
     """
-    by_number = {str(number): name for number, name in enumerate(class_names)}
     by_text = {key(folder): name for folder, name in folders.items()} | {key(name): name for name in class_names}
     by_text |= {name: name for name in class_names}  # where two names have one key, as they are written
-
-    def class_of(text: str) -> str | None:
-        return by_text.get(text, by_text.get(key(text)))
-
     unknown: Counter[str] = Counter()
-    found, outside = [], []
+    found = []
     for photo in photos:
-        names = ("label", "input_class", *LABEL_COLUMNS[2:]) if {*photo.columns} >= OWN_COLUMNS else LABEL_COLUMNS
-        cell = next((photo.columns[name] for name in names if name in photo.columns), None)
-        if cell is not None:
-            label = class_of(cell) or by_number.get(cell.strip())
-            unknown[cell] += label is None and bool(cell.strip())
-        else:
-            parents = [folder.name for folder in Path(photo.path).parents if folder.name]
-            label = next(filter(None, map(class_of, parents)), None)
-            outside += parents[:1] if label is None else []
+        cell = photo.columns.get("label")
+        texts = [folder.name for folder in Path(photo.path).parents] if cell is None else [cell]
+        label = next((by_text[name] for text in texts for name in (text, key(text)) if name in by_text), None)
+        unknown.update(text for text in texts[:1] if label is None and text.strip())
         found.append(replace(photo, label=label))
-    if any(photo.label is not None for photo in found):  # else the folders are just folders
-        unknown.update(outside)
+    if not any(photo.label is not None or "label" in photo.columns for photo in found):
+        unknown.clear()  # the folders are just folders
     if not (total := unknown.total()):
         return found, ""
-    listed = ", ".join(f"{one_line(name, limit=60)!r} ({count})" for name, count in unknown.most_common(SHOWN) if count)
+    listed = ", ".join(f"{one_line(name, limit=60)!r} ({count})" for name, count in unknown.most_common(SHOWN))
     return found, f"{total} of {len(photos)} photos have a label that is no class name, and are not counted: {listed}"
 
 
@@ -125,26 +106,20 @@ def class_names(text: str) -> dict[str, str]:
     """Class names from ``"cat,dog"``, or from a text file with one per line, perhaps after a folder's name and a tab.
 
     Returns:
-        Class name by folder, in label order; the name itself where there is no folder.
+        Class name by folder, in label order; by the name itself where there is no folder.
 
     Raises:
         DataError: fewer than two, duplicates, or a file that is not text.
-        MissingError: no such file.
     """
-    folders: list[str] = []
-    if os.path.isfile(text):
-        names = read_text(text, largest=LARGEST_NAMES).splitlines()
-        if any("\t" in line for line in names):
-            by_folder = read_class_names(Path(text))
-            folders, names = [*by_folder], [*by_folder.values()]
-    elif text.lower().endswith(".txt"):
-        raise MissingError(f"--classes {text} does not exist; expected a file of names, or names such as 'cat,dog'")
-    else:
-        names = text.split(",")
-    names = checked_names([name.strip() for name in names if name.strip()])
+    lines = read_text(text).splitlines() if os.path.isfile(text) else text.split(",")
+    pairs = [line.strip().partition("\t") for line in lines if line.strip()]
+    folders = checked_names([folder for folder, _, _ in pairs])
+    names = checked_names([(name or folder).strip() for folder, _, name in pairs])
     if len(names) < 2:
-        raise DataError(f"--classes names {names[0]!r} alone; expected two names or more, such as 'cat,dog', or a file")
-    return dict(zip(folders or names, names, strict=True))
+        raise DataError(
+            f"--classes names {names[0]!r} alone; expected a text file, or two names or more as in 'cat,dog'"
+        )
+    return dict(zip(folders, names, strict=True))
 
 
 def files_in(folder: str) -> Iterator[str]:
@@ -164,25 +139,20 @@ def _ending(path: str) -> str:
 
 
 def _in_list(path: Path) -> list[Photo]:
-    """The photos of a CSV or TSV file; relative paths are relative to it, or else to the working folder."""
-    file = io.StringIO(read_text(path), newline="")
+    """The photos of a CSV file; relative paths are relative to it, or else to the working folder."""
+    reader = csv.DictReader(io.StringIO(read_text(path), newline=""), restval="")
     try:
-        rows = list(csv.reader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ","))
+        rows, header = [*reader], reader.fieldnames or []
     except csv.Error as error:
         raise DataError(f"{path} cannot be read as CSV ({reason_of(error)}); save it again") from None
-    header, *rows = [row for row in rows if row] or [[]]
-    column = next((name for name in PATH_COLUMNS if name in header), None)
-    if column is None or not rows:
-        has = ", ".join(header) if rows else "no rows"
-        raise DataError(f"{path} has {has}; expected a column {', '.join(PATH_COLUMNS[:-1])} or {PATH_COLUMNS[-1]}")
-    if len({*header}) < len(header) or any(len(row) > len(header) for row in rows):
+    if "path" not in header or not rows:
+        raise DataError(f"{path} has the columns {', '.join(header)} and {len(rows)} rows; expected a column path")
+    if len({*header}) < len(header) or any(None in row for row in rows):
         raise DataError(f"{path} has two columns of one name, or a row longer than its header; correct the list")
     photos = []
     for row in rows:
-        cells = dict(zip(header, [*row, *[""] * (len(header) - len(row))], strict=True))
-        name = cells.pop(column)
+        name = row.pop("path")
         beside = path.parent / name
-        photos.append(
-            Photo(str(beside) if name and os.path.exists(beside) else name, columns=cells)
-        )  # a URL is never fetched
+        there = str(beside) if name and os.path.exists(beside) else name
+        photos.append(Photo(there, columns=row))  # a URL is never fetched
     return photos

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +22,7 @@ from wsoup.api.classify import Classifier, built_in_texts
 from wsoup.api.encoders import EncoderOptions
 from wsoup.api.model import encode_images
 from wsoup.api.outputs import write_rows, write_sheet
-from wsoup.api.photos import Photo, ignored
+from wsoup.api.photos import Photo, find_photos
 from wsoup.api.soups import COMMON_WORDS, common_words
 from wsoup.base.errors import DataError, MissingError, one_line
 from wsoup.base.names import changes, proposed
@@ -59,7 +58,7 @@ class Wanted:
         paths: files, those of the head first.
         labels: (N,) int64.
         n_train: number of photos for the head.
-        folders, class_names: C names of folders and of classes.
+        names: class name by folder, in label order.
         template, seed: of the prompts and of the draws.
         notes: lines to say.
     """
@@ -67,11 +66,15 @@ class Wanted:
     paths: list[str]
     labels: Tensor
     n_train: int
-    folders: list[str]
-    class_names: list[str]
+    names: dict[str, str]
     template: str
     seed: int
     notes: list[str]
+
+    @property
+    def class_names(self) -> list[str]:
+        """C names in label order."""
+        return [*self.names.values()]
 
 
 def look(root: str, *, shots: int, seed: int, template: str, classes: str | None) -> Wanted:
@@ -90,29 +93,29 @@ def look(root: str, *, shots: int, seed: int, template: str, classes: str | None
     if not os.path.isdir(root):
         raise MissingError(f"{root} is not a folder; give one of {root}/<class>/<image>")
     listing = validated(folder.read(root, class_names=classes))
-    folders, names = _folders(listing), listing.class_names
+    names = dict(zip(_folders(listing), listing.class_names, strict=True))
     if len(names) < 2:
-        raise DataError(f"{root} has one class, {names[0]!r}; photos are told apart between two or more")
-    notes = [line for line in (ignored([root]),) if line]
+        raise DataError(f"{root} has one class, {listing.class_names[0]!r}; photos are told apart between two or more")
+    notes = [find_photos([root])[1]]
     if classes is None and not os.path.lexists(Path(root) / "classnames.txt"):
-        names = proposed(folders)
-        if changed := changes(dict(zip(folders, names, strict=True))):
+        names = dict(zip(names, proposed([*names]), strict=True))
+        if changed := changes(names):
             notes.append(f"classes are named {changed}; --classes FILE gives other names, like classes.txt in --out")
     train, test = _divided(listing, shots=shots, seed=seed)
     if not test.paths:
         raise DataError(f"{root}: no photos are left to be held out; add some to test/, or lower --shots")
     paths = [str(Path(root) / path) for path in train.paths + test.paths]
     labels = torch.from_numpy(np.concatenate([train.labels, test.labels]))
-    return Wanted(paths, labels, len(train.paths), folders, names, prompts.checked(template), seed, notes)
+    return Wanted(paths, labels, len(train.paths), names, prompts.checked(template), seed, [*filter(None, notes)])
 
 
 def _folders(listing: Listing) -> list[str]:
     """The folder of each class, in label order."""
     found: dict[int, str] = {}
     for name, split in listing.splits.items():
-        below = name if all(path.startswith(f"{name}/") and path.count("/") > 1 for path in split.paths) else ""
+        depth = int(all(path.startswith(f"{name}/") and path.count("/") > 1 for path in split.paths))
         for path, label in zip(split.paths, split.labels.tolist(), strict=True):
-            found.setdefault(label, path.removeprefix(f"{below}/").split("/")[0])
+            found.setdefault(label, path.split("/")[depth])
     return [found[label] for label in range(len(listing.class_names))]
 
 
@@ -124,11 +127,8 @@ def _divided(listing: Listing, *, shots: int, seed: int) -> tuple[Split, Split]:
     drawn = []
     for label, members in enumerate(fewshot.by_label(source, n_classes=len(listing.class_names))):
         most = len(members) if other is not source else max(1, len(members) // 2)
-        by_path = members[np.argsort([source.paths[i] for i in members], kind="stable")]
-        drawn.append(
-            by_path[np.sort(np.random.default_rng([seed, label]).permutation(len(members))[: min(shots, most)])]
-        )
-    train = np.concatenate(drawn)
+        drawn.append(np.random.default_rng([seed, label]).permutation(members)[: min(shots, most)])
+    train = np.sort(np.concatenate(drawn))
     if other is source:
         other = _part(source, np.setdiff1d(np.arange(len(source.paths)), train))
     return _part(source, train), other
@@ -144,7 +144,6 @@ class Trial:
 
     Attributes:
         wanted: the folder.
-        encoder: the model.
         paths: files of the H held-out photos that could be read.
         features, labels: (H, D) and (H,) of them.
         soup: the soup.
@@ -154,7 +153,6 @@ class Trial:
     """
 
     wanted: Wanted
-    encoder: Encoder
     paths: list[str]
     features: Tensor
     labels: Tensor
@@ -172,21 +170,17 @@ class Trial:
     def advice(self) -> Advice:
         """Which row to use."""
         right = {row: {"photos": (answers == self.labels).numpy()} for row, answers in self.answers.items()}
-        return advise(right, n_classes={"photos": len(self.wanted.class_names)}, confidence=CONFIDENCE)
+        return advise(right, n_classes={"photos": len(self.wanted.names)}, confidence=CONFIDENCE)
 
     def lines(self) -> list[str]:
         """A line on each row, what the names of classes do, and the advice."""
         lines = []
         for row, answers in self.answers.items():
             gain = f", {in_words(self.advice.gains[row])}" if row in self.advice.gains else ""
-            lines.append(_count(row, answers == self.labels) + gain)
-        names, folders = self.wanted.class_names, [*map(prompts.clean_class_name, self.wanted.folders)]
-        if names != folders:
-            template = self.wanted.template
-            weights = built_in_texts("class_name", class_names=folders, template=template, encoder=self.encoder)
-            lines.append(_count("names of folders", (self.features @ weights.T).argmax(dim=1) == self.labels))
+            right, n = int((answers == self.labels).sum()), len(self.labels)
+            lines.append(f"{row:<20} {100 * right / n:.2f} % ({right} of {n}){gain}")
         if labels := hurting_names(self.features @ self.classifiers[CLASS_NAME].weights, self.labels):
-            named = some([names[label] for label in labels])
+            named = some([self.wanted.class_names[label] for label in labels])
             lines.append(f"these names tell little of their own photos, other words may help (--classes): {named}")
         return [*lines, "", self.advice.sentence]
 
@@ -196,11 +190,10 @@ class Trial:
         write_bytes(out / "encoder.yaml", yaml.safe_dump({"encoder": options.section()}).encode())
         if self.head is not None:
             self.head.save(out / "head.safetensors")
-        pairs = zip(self.wanted.folders, self.wanted.class_names, strict=True)
-        write_bytes(out / "classes.txt", "".join(f"{folder}\t{name}\n" for folder, name in pairs).encode())
-        names = self.wanted.class_names
+        lines = [f"{folder}\t{name}\n" for folder, name in self.wanted.names.items()]
+        write_bytes(out / "classes.txt", "".join(lines).encode())
+        names, rows = self.wanted.class_names, []
         photos = [Photo(path, names[label]) for path, label in zip(self.paths, self.labels.tolist(), strict=True)]
-        rows = []
         for i, photo in enumerate(photos):
             answers = {row: names[int(given[i])] for row, given in self.answers.items()}
             rows.append({"path": photo.path, "label": photo.label, **answers})
@@ -212,14 +205,8 @@ class Trial:
         """The command that classifies photos with the row to use."""
         use = {CLASS_NAME: "class_name", TEMPLATES: "templates", SOUP: str(out / "soup.json")}.get(self.advice.use)
         words = ["--soup", use or str(out / "head.safetensors"), "--params", str(out / "encoder.yaml")]
-        words += ["--classes", str(out / "classes.txt")] if use else []
-        words += ["--template", self.wanted.template] if self.advice.use in (CLASS_NAME, TEMPLATES) else []
+        words += ["--classes", str(out / "classes.txt"), "--template", self.wanted.template] if use else []
         return f"wsoup classify PHOTOS {shlex.join(words)} > predictions.csv"
-
-
-def _count(row: str, right: Tensor) -> str:
-    n_correct = int(right.sum())
-    return f"{row:<20} {100 * n_correct / len(right):.2f} % ({n_correct} of {len(right)})"
 
 
 def hurting_names(cosines: Tensor, labels: Tensor) -> list[int]:
@@ -244,7 +231,9 @@ def trial(wanted: Wanted, *, encoder: Encoder) -> Trial:
         DataError: no photo to hold out can be read.
     """
     names, template, notes = wanted.class_names, wanted.template, [*wanted.notes]
-    soup = Soup("sample", wanted.seed, template, encoder.id, _words(wanted.seed), preprocessing=encoder.preprocessing)
+    words = common_words(COMMON_WORDS)
+    members = tuple(Member(words[i]) for i in drawn(len(words), m=WORDS, seed=wanted.seed))
+    soup = Soup("sample", wanted.seed, template, encoder.id, members, preprocessing=encoder.preprocessing)
     texts = {
         CLASS_NAME: built_in_texts("class_name", class_names=names, template=template, encoder=encoder),
         TEMPLATES: built_in_texts("templates", class_names=names, template=template, encoder=encoder),
@@ -253,9 +242,10 @@ def trial(wanted: Wanted, *, encoder: Encoder) -> Trial:
     rows = {row: Classifier.of_texts(each, class_names=names, encoder=encoder) for row, each in texts.items()}
     features = encode_images(wanted.paths, model=encoder.model, preprocess=encoder.preprocess, on_bad_image="nan")
     usable = torch.ones(len(features), dtype=torch.bool)
-    for why, photos in _left_out(wanted, features):
+    for why, photos in _left_out(wanted, features).items():
         usable[photos] = False
-        notes.append(one_line(why))
+        listed = some([wanted.paths[i] for i in photos], limit=5)
+        notes += [one_line(f"{len(photos)} photos {why}: {listed}")] if photos else []
     in_train = torch.arange(len(features)) < wanted.n_train
     shown, kept = in_train & usable, ~in_train & usable
     if not kept.any():
@@ -271,24 +261,15 @@ def trial(wanted: Wanted, *, encoder: Encoder) -> Trial:
         )
         rows[HEAD] = Classifier.of_head(head)
     paths = [wanted.paths[i] for i in kept.nonzero()[:, 0].tolist()]
-    return Trial(wanted, encoder, paths, features[kept], wanted.labels[kept], soup, head, rows, notes)
+    return Trial(wanted, paths, features[kept], wanted.labels[kept], soup, head, rows, notes)
 
 
-def _left_out(wanted: Wanted, features: Tensor) -> Iterator[tuple[str, list[int]]]:
-    """Why photos are left out, and which: unreadable ones (NaN), pictures in two classes, and further copies."""
+def _left_out(wanted: Wanted, features: Tensor) -> dict[str, list[int]]:
+    """Positions of photos that are left out, by why: unreadable (NaN), pictures in two classes, and further copies."""
     pairs = duplicates(features.double())
-    unread = (~features.isfinite().all(dim=1)).nonzero()[:, 0].tolist()
     torn = sorted({i for pair in pairs if wanted.labels[pair[0]] != wanted.labels[pair[1]] for i in pair})
-    copies = sorted({later for _, later in pairs} - {*torn})
-    for why, photos in (
-        ("photos could not be read", unread),
-        ("photos are left out, since the same pictures lie in two classes", torn),
-        ("photos are left out as copies of others", copies),
-    ):
-        if photos:
-            yield f"{len(photos)} {why}: {some([wanted.paths[i] for i in photos], limit=5)}", photos
-
-
-def _words(seed: int) -> tuple[Member, ...]:
-    words = common_words(COMMON_WORDS)
-    return tuple(Member(words[i]) for i in drawn(len(words), m=WORDS, seed=seed))
+    return {
+        "could not be read": (~features.isfinite().all(dim=1)).nonzero()[:, 0].tolist(),
+        "are left out, since the same pictures lie in two classes": torn,
+        "are left out as copies of others": sorted({later for _, later in pairs} - {*torn}),
+    }

@@ -13,10 +13,9 @@ import typer
 import wsoup
 from wsoup.base.errors import not_installed
 from wsoup.cli import report
-from wsoup.cli.classify import classify_command, try_command
 from wsoup.cli.common import Terminal
 from wsoup.cli.profiles import profile_app
-from wsoup.cli.soups import soup_app
+from wsoup.cli.soups import classify_command, soup_app, try_command
 from wsoup.runtime.process import INTERRUPTED, errors_in_one_line, interruptible, keep_memory, print_anything
 
 app = typer.Typer(

@@ -15,6 +15,7 @@ from wsoup.disk.files import shown
 UNCUT = 100_000
 """Width in columns of a file or a pipe, where rich would cut tables at 80."""
 
+WHICH = "A soup file, or a name: word (all seeds together) or word-seed1"
 ParamsFile = Annotated[Path, typer.Option("--params", help="The params file.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")]
@@ -80,6 +81,11 @@ def visible(text: str) -> str:
     'a\\x1b]0;title\\x07\nb'
     """
     return "\n".join(map(shown, text.split("\n")))
+
+
+def say(lines: Iterable[str]) -> None:
+    """Print lines that are not empty to stderr."""
+    print(*(f"{line}\n" for line in lines if line), sep="", end="", file=sys.stderr)
 
 
 def put(text: str) -> None:

@@ -1,4 +1,4 @@
-"""`wsoup soup`: show and export soups; other commands find soups and load classifiers here."""
+"""Commands on soups and photos without a pipeline: `wsoup soup`, `wsoup classify` and `wsoup try`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wsoup.base import remote
-from wsoup.base.errors import MissingError, ParamsError
+from wsoup.base.errors import MissingError, ParamsError, one_line
+from wsoup.base.names import changes, proposed
 from wsoup.base.outputs import claim
 from wsoup.cli import common
-from wsoup.cli.common import Terminal, put
 from wsoup.disk.files import check_ending
 
 if TYPE_CHECKING:
@@ -23,29 +23,18 @@ if TYPE_CHECKING:
     from wsoup.towers.encoder import Encoder
 
 soup_app = typer.Typer(help="Show and export soups.", no_args_is_help=True)
-
-WHICH = "a soup file, or a name: word (all seeds together) or word-seed1"
-OwnSoup = Annotated[
-    str | None, typer.Argument(help=f"{WHICH[0].upper()}{WHICH[1:]} (default: report.soup of params.yaml).")
-]
+OwnSoup = Annotated[str | None, typer.Argument(help=f"{common.WHICH} (default: report.soup of params.yaml).")]
 
 
 @soup_app.command("show")
-def soup_show(
-    path: OwnSoup = None,
-    text: Annotated[bool, typer.Option("--text", help="Print the members' texts alone, one per line.")] = False,
-) -> None:
+def soup_show(path: OwnSoup = None) -> None:
     """Show a soup: its members, their accuracies, and how each grew.
 
     Example: wsoup soup show word
     """
     from wsoup.soup.formats import show
 
-    soup = load(path)
-    if text:
-        put("".join(f"{member}\n" for member in soup.texts))
-    else:
-        Terminal().print(show(soup))
+    common.Terminal().print(show(load(path or run_soup(Path("params.yaml"))[0])[0]))
 
 
 @soup_app.command("export")
@@ -54,7 +43,8 @@ def soup_export(
         str,
         typer.Option(
             "--format",
-            help="For texts: open_clip, clip_benchmark, text or csv. For a classifier: npz or onnx.",
+            help="For texts: open_clip, clip_benchmark or text. For a classifier: npz, of image features, or onnx, "
+            "of images.",
         ),
     ],
     path: OwnSoup = None,
@@ -63,7 +53,6 @@ def soup_export(
     out: Annotated[
         Path | None, typer.Option(help="The file to write (default: stdout; required for a classifier).")
     ] = None,
-    pixels: Annotated[bool, typer.Option("--pixels", help="Include the image tower in ONNX.")] = False,
     params: common.WeightsIn = Path("params.yaml"),
     model: common.Model = None,
     pretrained: common.Pretrained = None,
@@ -72,70 +61,156 @@ def soup_export(
 ) -> None:
     """Export a soup for other software: exactly the texts that were measured, with template, comma and period.
 
-    With --classes, `text` and `csv` hold whole prompts. npz and onnx hold the
-    classifier of a soup with --classes, or of a head file, with class names,
-    scale, preprocessing and provenance.
+    npz and onnx hold the classifier of a soup with --classes, or of a head file,
+    with class names, scale, preprocessing and provenance; onnx with the image tower.
 
     Example: wsoup soup export word --format open_clip > templates.py
     """
-    from wsoup.api.exported import FORMATS, write
-    from wsoup.soup.formats import FORMATS as TEXTS
-    from wsoup.soup.formats import export
+    from wsoup.api.encoders import EncoderOptions
+    from wsoup.disk.store import write_bytes
+    from wsoup.soup.formats import FORMATS, export
 
-    if form not in (*TEXTS, *FORMATS):
-        raise ParamsError(f"--format {form!r} must be one of {', '.join((*TEXTS, *FORMATS))}")
     claim([("--out", out)], inputs=[path, classes], force=force)
     if form in FORMATS:
-        from wsoup.api.encoders import EncoderOptions
-
+        content = export(load(path or run_soup(params)[0])[0], form=form, template=template)
         if out is None:
-            raise ParamsError(f"--format {form} is not text; give --out FILE.{form}")
-        check_ending(out, f".{form}", option="--out")
-        if pixels and form != "onnx":
-            raise ParamsError(f"--pixels is for --format onnx, not {form}")
-        options = EncoderOptions(model, pretrained, config)
-        classifier, encoder = load_classifier(
-            path, classes=classes, template=template, params=params, options=options, device="auto"
-        )
-        write(out, classifier, form=form, tower=encoder() if pixels else None)
+            common.put(content)
+        else:
+            write_bytes(out, content.encode())
         return
-    from wsoup.api.photos import class_names
-    from wsoup.disk.store import write_bytes
-
-    names = None if classes is None else [*class_names(classes).values()]
-    content = export(load(path), form=form, class_names=names, template=template)
+    if form not in ("npz", "onnx"):
+        raise ParamsError(f"--format {form!r} must be one of {', '.join((*FORMATS, 'npz', 'onnx'))}")
     if out is None:
-        put(content)
-    else:
-        write_bytes(out, content.encode())
+        raise ParamsError(f"--format {form} is not text; give --out FILE.{form}")
+    check_ending(out, f".{form}", option="--out")
+    options = EncoderOptions(model, pretrained, config)
+    classifier, encoder = load_classifier(
+        path, classes=classes, template=template, params=params, options=options, device="auto"
+    )
+    from wsoup.api import outputs
+
+    outputs.export(out, classifier, tower=encoder() if form == "onnx" else None)
 
 
-def load(name: str | None) -> Soup:
-    """Load a soup by file or name, the run's own by default."""
-    return load_soup(soup_file(name or run_soup(Path("params.yaml"))[0]))
+def classify_command(
+    photos: Annotated[list[str], typer.Argument(help="Photos, folders of photos, or a CSV with a column path.")],
+    soup: Annotated[
+        str | None,
+        typer.Option(
+            help=f"{common.WHICH}; a head file; or class_name or templates, which need no file (default: report.soup "
+            "of params.yaml)."
+        ),
+    ] = None,
+    classes: common.Classes = None,
+    out: Annotated[Path | None, typer.Option(help="A .csv file (default: stdout).")] = None,
+    top: Annotated[int, typer.Option(min=1, help="Number of classes to name for each photo.")] = 3,
+    html: Annotated[Path | None, typer.Option(help="Also write a contact sheet, a page of small pictures.")] = None,
+    adapt: Annotated[bool, typer.Option("--adapt", help="Adapt the soup to these photos, without labels.")] = False,
+    template: common.Template = None,
+    params: common.WeightsIn = Path("params.yaml"),
+    model: common.Model = None,
+    pretrained: common.Pretrained = None,
+    config: common.Config = None,
+    device: common.Device = "auto",
+    force: common.Force = False,
+) -> None:
+    """Classify photos with a soup or a head: the most probable classes of each, as CSV.
+
+    Every photo, and every row of a list, is a row of the answer, with a status: ok
+    or not read; reasons are on stderr, and the exit code is 0. If photos have labels
+    (a column label of a CSV, or folders named like classes), accuracy and the most
+    confused pairs of classes follow on stderr. The default encoder is the one that
+    the soup or the head was made with.
+
+    Example: wsoup classify photos/new --soup word --classes "cat,dog" --html sheet.html > predictions.csv
+    """
+    from wsoup.api.encoders import EncoderOptions
+    from wsoup.api.outputs import accuracy_lines, row_of, write_rows, write_sheet
+    from wsoup.api.photos import class_names, find_photos, labelled
+
+    for option, file, kind in (("--out", out, ".csv"), ("--html", html, ".html")):
+        if file is not None:
+            check_ending(file, kind, option=option)
+    claim([("--out", out), ("--html", html)], inputs=[*photos, soup, classes], force=force)
+    files, ignored = find_photos(photos)
+    options = EncoderOptions(model, pretrained, config)
+    classifier, encoder = load_classifier(
+        soup, classes=classes, template=template, params=params, options=options, device=device, adapt=adapt
+    )
+    names, folders = classifier.class_names, {} if classes is None else class_names(classes)
+    found, unknown = labelled(files, class_names=names, folders=folders)
+    top, columns = min(top, len(names)), [*dict.fromkeys(name for photo in found for name in photo.columns)]
+    predictions, note = classifier.predictions(found, encoder=encoder(), top=top, adapt=adapt)
+    write_rows(out, [row_of(prediction, top=top, inputs=columns) for prediction in predictions])
+    if html is not None:
+        write_sheet(html, predictions, title=f"{len(names)} classes with {soup or 'the soup of the run'}")
+    problems = [one_line(prediction.problem) for prediction in predictions if prediction.problem]
+    unread = [f"not read: {problem}" for problem in dict.fromkeys(problems)]
+    last = f"{len(problems)} of {len(files)} photos could not be read" if problems else ""
+    better = changes(dict(zip(names, proposed(names), strict=True)))
+    better = f"names that may read better: {better}" if better else ""
+    common.say([better, note, *accuracy_lines(predictions), unknown, ignored, *unread, last])
 
 
-def load_soup(file: Path | str) -> Soup:
-    """Load a soup file, or all seeds in a folder as one soup."""
+def try_command(
+    photos: Annotated[str, typer.Argument(help="A folder of <class>/<image>, or with train/ and test/ of such.")],
+    classes: common.Names = None,
+    model: common.Model = None,
+    pretrained: common.Pretrained = None,
+    config: common.Config = None,
+    image_mean: common.ImageMean = None,
+    image_std: common.ImageStd = None,
+    interpolation: common.Interpolation = None,
+    template: Annotated[str, typer.Option(help="Prompt template with one {}.")] = "a photo of a {}.",
+    shots: Annotated[
+        int, typer.Option(min=1, help="Photos per class for the head, if it has as many; the others are held out.")
+    ] = 16,
+    seed: Annotated[int, typer.Option(min=0, help="Of the words and the shots.")] = 1,
+    out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("tried"),
+    force: common.Force = False,
+    device: common.Device = "auto",
+) -> None:
+    """Which to use on these labelled photos: class names alone, 80 templates, a soup of words, or a head?
+
+    Writes predictions.csv, soup.json, head.safetensors, classes.txt and a contact
+    sheet. The default model is ViT-B-32 / openai.
+
+    Example: wsoup try photos --model ViT-B-32 --pretrained openai
+    """
+    from wsoup.api import trial
+    from wsoup.api.encoders import DEFAULTS, EncoderOptions
+
+    claim([("--out", out / name) for name in trial.FILES], inputs=[classes], force=force)
+    options = EncoderOptions(model, pretrained, config, image_mean, image_std, interpolation)
+    wanted = trial.look(photos, shots=shots, seed=seed, template=template, classes=classes)
+    encoder = options.load(device=device, origin="wsoup try", defaults=DEFAULTS)
+    result = trial.trial(wanted, encoder=encoder)
+    result.save(out, options=options)
+    common.say(result.notes)
+    print("\n".join(result.lines()))
+    print(f"look at {out / 'sheet.html'}; next: {result.command(out)}")
+
+
+# ------------------------------------------------------------------------------------------------- finding and loading
+
+
+def load(name: str) -> tuple[Soup, Path | str]:
+    """A soup, or all seeds in a folder as one, and where it lies.
+
+    A path or URL as is; word-seed1 -> artifacts/soups/word/seed1.json; word -> folder artifacts/soups/word.
+    """
     from wsoup.soup.soup import Soup, load_seeds
 
-    return load_seeds(file) if Path(file).is_dir() else Soup.load(file)
-
-
-def soup_file(name: str) -> Path | str:
-    """A path or URL as is; word-seed1 -> artifacts/soups/word/seed1.json; word -> folder artifacts/soups/word."""
     path = Path(name)
-    if path.is_file():
-        return path
-    if remote.is_remote(name):
-        return name
-    soup, is_short, seed = path.stem.rpartition("-seed")
+    if path.is_file() or remote.is_remote(name):
+        return Soup.load(name), name
+    word, is_short, seed = path.stem.rpartition("-seed")
     folder = path.parent if path.parent.name else Path("artifacts/soups")
-    if is_short and (file := folder / soup / f"seed{seed}.json").is_file():
-        return file
+    if is_short and (file := folder / word / f"seed{seed}.json").is_file():
+        return Soup.load(file), file
     for seeds in (path, folder / path.name):
         if any(seeds.glob("seed*.json")):
-            return seeds
+            return load_seeds(seeds), seeds
     raise MissingError(
         f"no soup {name!r}; give a file such as artifacts/soups/word/seed1.json or a name such as word or word-seed1 "
         "(soups are made by `dvc repro soup@word`)"
@@ -152,7 +227,7 @@ def run_soup(params: Path) -> tuple[str, str]:
         report: ReportParams
 
     if not params.is_file():
-        raise ParamsError(f"there is no {params} whose report.soup names a soup; name one: {WHICH}")
+        raise ParamsError(f"there is no {params} whose report.soup names a soup; name one: {common.WHICH.lower()}")
     report = section.load(Wanted, params).report
     return report.soup, judged_mode(report.soup, mode=report.mode)
 
@@ -188,17 +263,13 @@ def load_classifier(
             "name the classes, and a soup unless it is the run's own (--classes 'cat,dog' --soup word), or a head "
             "(--soup head.safetensors)"
         )
-    names, mode = [*class_names(classes).values()], "centroid"
-    template = None if template is None else checked(template)
+    names, template = [*class_names(classes).values()], None if template is None else checked(template)
     if name in BUILT_IN:
-        encoder = options.of_params(params, device=device)
-        template = template or "a photo of a {}."
+        encoder, template = options.of_params(params, device=device), template or "a photo of a {}."
         weights = built_in_texts(name, class_names=names, template=template, encoder=encoder)
         classifier = Classifier.of_texts(weights, class_names=names, encoder=encoder, template=template, texts=name)
         return classifier, lambda: encoder
-    if name is None:
-        name, mode = run_soup(params)
-    file = soup_file(name)
-    soup = load_soup(file)
+    name, mode = run_soup(params) if name is None else (name, "centroid")
+    soup, file = load(name)
     encoder = encoder_for(soup, encoder_id=soup.encoder, origin=str(file))
     return Classifier.of_soup(soup, encoder=encoder, class_names=names, template=template, mode=mode), lambda: encoder

@@ -1,7 +1,5 @@
-"""A soup as a table for a terminal or a notebook, and as templates, texts or CSV for other software."""
+"""A soup as a table for a terminal or a notebook, and as templates for other software."""
 
-import csv
-import io
 import json
 from collections import Counter
 from collections.abc import Sequence
@@ -12,12 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from wsoup.base.errors import ParamsError
-from wsoup.core import prompts
-from wsoup.disk.files import defused, shown
+from wsoup.disk.files import shown
 from wsoup.soup.member import Member
 from wsoup.soup.soup import Soup
 
-FORMATS = ("open_clip", "clip_benchmark", "text", "csv")
+FORMATS = ("open_clip", "clip_benchmark", "text")
 ANY_DATASET = "imagenet1k"
 """The key that CLIP_benchmark falls back to for datasets without their own."""
 CLASS_NAME_ONLY = "(class name only)"
@@ -52,25 +49,17 @@ def summary(soup: Soup) -> str:
     )
 
 
-def export(
-    soup: Soup,
-    *,
-    form: str,
-    class_names: Sequence[str] | None = None,
-    template: str | None = None,
-) -> str:
+def export(soup: Soup, *, form: str, template: str | None = None) -> str:
     """A soup as the content of a file, with template, comma and final period: exactly the texts that were measured.
 
     Args:
         soup: the soup.
-        form: ``open_clip``: Python source with a list `templates`, for `open_clip.build_zero_shot_classifier`;
-            ``clip_benchmark``: JSON for its ``--custom_template_file``; ``text``: one template per line, or one prompt
-            per class and member; ``csv``: the same as a table with the members' counts.
-        class_names: for ``text`` and ``csv``.
+        form: of `FORMATS`. ``open_clip``: Python source with a list `templates`, for its `build_zero_shot_classifier`;
+            ``clip_benchmark``: JSON for its ``--custom_template_file``; ``text``: one template per line.
         template: of another dataset (default: the soup's).
 
     Raises:
-        ParamsError: unknown form, or a text with a line break as ``text``.
+        ParamsError: a text with a line break as ``text``.
     """
     templates = soup.templates(template)
     if form == "open_clip":
@@ -79,15 +68,10 @@ def export(
         # Its classifier fills `{c}` by name.
         by_name = soup.templates(template, place="{c}")
         return json.dumps({ANY_DATASET: by_name}, indent=2, ensure_ascii=False) + "\n"
-    if form == "text":
-        lines = [text.format(name) for name in class_names for text in templates] if class_names else templates
-        broken = next((line for line in lines if len(line.splitlines()) > 1), None)
-        if broken is not None:
-            raise ParamsError(f"{broken[:80]!r} holds a line break: text has one line per text; use --format csv")
-        return "".join(f"{line}\n" for line in lines)
-    if form == "csv":
-        return _csv(soup, template=template or soup.template, class_names=class_names)
-    raise ParamsError(f"--format {form!r} must be one of {', '.join(FORMATS)}")
+    broken = next((text for text in templates if len(text.splitlines()) > 1), None)
+    if broken is not None:
+        raise ParamsError(f"{broken[:80]!r} holds a line break: text has one line per text; use another --format")
+    return "".join(f"{text}\n" for text in templates)
 
 
 def _text(text: str) -> str:
@@ -111,24 +95,3 @@ def _python(soup: Soup, templates: Sequence[str]) -> str:
         "# open_clip.build_zero_shot_classifier(model, tokenizer, classnames, templates)\n"
         f"templates = [\n{lines}]\n"
     )
-
-
-def _csv(soup: Soup, *, template: str, class_names: Sequence[str] | None) -> str:
-    """One row per text, or per text and class; the counts of equal members of several seeds are added."""
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(
-        ["text", *(["class", "prompt"] if class_names else ["template"]), "weight", "n_correct", "n_images"]
-    )
-    filled_of = dict(zip(soup.texts, soup.templates(template), strict=True))
-    for text, filled in filled_of.items():
-        equal = [member for member in soup.members if member.text == text]
-        pairs = [(member.n_correct, member.n_images) for member in equal]
-        known = all(number is not None for pair in pairs for number in pair)
-        counts = [
-            len(equal),
-            *(sum(number or 0 for number in column) if known else None for column in zip(*pairs, strict=True)),
-        ]
-        filled_rows = [[name, prompts.prompt(template, name, text)] for name in class_names or ()] or [[filled]]
-        writer.writerows([*map(defused, (text, *row)), *counts] for row in filled_rows)
-    return file.getvalue()
