@@ -32,7 +32,6 @@ ELSEWHERE = {
     "source .venv/bin/activate": "a command of the shell",
     "git commit": "a command of git",
     "$EDITOR": "a person",
-    "wsoup soup export head.safetensors": "tests/api/test_exported.py",
     "wsoup soup export word --format onnx": "tests/api/test_exported.py",
     "wsoup try": "tests/api/test_trial.py; ViT-B-32 needs its weights",
     "wsoup classify new --soup head": "tests/api/test_classify.py",
