@@ -121,8 +121,8 @@ def bomb(path: Path) -> None:
     ("spoil", "text"),
     [
         (truncated, "cannot be decoded ("),
-        (html, "is an HTML page; replace or remove it"),
-        (bomb, "is too large to decode safely"),
+        (html, "is not an image of a known format ("),
+        (bomb, "decompression bomb"),
     ],
 )
 def test_faults_that_only_decoding_finds(

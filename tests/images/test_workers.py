@@ -63,16 +63,14 @@ def test_the_path_of_the_temporary_folder_may_be_long(image: str, tmp_path: Path
     assert not list(temporary.iterdir())
 
 
-@pytest.mark.parametrize(("descriptors", "processes"), [(40, None), (32, 4), (15, 0)])
-def test_few_file_descriptors_mean_fewer_processes_and_a_message(
-    image: str, tmp_path: Path, descriptors: int, processes: int | None
+@pytest.mark.parametrize("descriptors", [40, 22, 15])
+def test_without_descriptors_for_processes_this_one_decodes_and_says_so(
+    image: str, tmp_path: Path, descriptors: int
 ) -> None:
     done = decode(image, before=f"ulimit -n {descriptors};", temporary=tmp_path)
     assert done.stdout == "1300\n"
-    line = (
-        f"decoding with {processes} of 8 processes, which takes longer: no more can be started (Too many open files)\n"
-    )
-    assert done.stderr == ("" if processes is None else line)
+    line = "decoding in this process, which takes longer: no others can be started (Too many open files)\n"
+    assert done.stderr == ("" if descriptors == 40 else line)
 
 
 def test_workers_end_with_a_killed_main_process(image: str) -> None:
@@ -125,7 +123,7 @@ def test_daemonic_and_spawned_callers_work(image: str, tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env=environment)
     assert done.stdout.split() == ["1300"] * 3, done.stderr
     [line] = done.stderr.splitlines()
-    assert line.startswith("decoding with 0 of 2 processes, which takes longer: no more can be started (Can't pickle")
+    assert line.startswith("decoding in this process, which takes longer: no others can be started (Can't pickle")
 
 
 def kills_its_worker(image: Image.Image) -> torch.Tensor:
@@ -133,29 +131,16 @@ def kills_its_worker(image: Image.Image) -> torch.Tensor:
     return torch.ones(3, 1, 1)
 
 
-class Unpicklable(Exception):
-    """An exception that cannot be unpickled."""
-
-    def __init__(self, what: str, where: str) -> None:
-        super().__init__(f"{what} {where}")
-
-
-def fails_unpicklably(image: Image.Image) -> torch.Tensor:
-    raise Unpicklable("not", "good")
-
-
 def fails(image: Image.Image) -> torch.Tensor:
     raise KeyError("a preprocessing that fails")
 
 
 def test_a_killed_worker_is_an_error_of_one_line(image: str) -> None:
-    with pytest.raises(WsoupError, match=r"a decoding process was killed \(exit code -9\); run it again"):
+    with pytest.raises(WsoupError, match="a decoding process was killed; run it again, with fewer of them"):
         list(batches([image] * 1300, transform=kills_its_worker, batch_size=64, workers=2))
 
 
 def test_errors_of_a_preprocessing_come_back_with_their_traceback(image: str) -> None:
     with pytest.raises(KeyError, match="a preprocessing that fails") as raised:
         list(batches([image] * 1300, transform=fails, batch_size=64, workers=2))
-    assert "in fails" in raised.value.__notes__[0]
-    with pytest.raises(RuntimeError, match="not good"):
-        list(batches([image] * 1300, transform=fails_unpicklably, batch_size=64, workers=2))
+    assert "in fails" in str(raised.value.__cause__)

@@ -8,18 +8,15 @@ whatever the decoder raised. Worker processes decode the next batches while the 
 import hashlib
 import io
 import os
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
 from functools import lru_cache, partial
 from pathlib import Path
-from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from PIL import Image, ImageFile, UnidentifiedImageError
+from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
 from wsoup.base.errors import ChangedError, DataError, MissingError, ParamsError, WsoupError
@@ -80,9 +77,9 @@ def load_rgb(path: str | Path | Picture, *, digest: str | None = None, as_stored
         DataError: missing, empty, truncated, not an image, pixel values without a known range, a line rather than a
             picture (MAX_ASPECT), or so large that it looks like a decompression bomb.
     """
-    name, data = shown(str(path)), b""
+    name = shown(str(path))
     try:
-        with warnings.catch_warnings(), _whole_files():
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow warns of large or odd files that it decodes nevertheless
             if isinstance(path, Picture):
                 return _upright(path.image, name=name, as_stored=as_stored)
@@ -90,24 +87,12 @@ def load_rgb(path: str | Path | Picture, *, digest: str | None = None, as_stored
             with Image.open(io.BytesIO(data), formats=_formats()) as image:
                 return _upright(image, name=name, as_stored=as_stored)
     except UnidentifiedImageError:
-        kind = "an HTML page" if data.lstrip()[:1] == b"<" else f"not an image of a known format ({', '.join(FORMATS)})"
-        raise BadImageError(f"{name} is {kind}") from None
-    except Image.DecompressionBombError as error:
-        raise DataError(f"{name} is too large to decode safely ({reason_of(error)}); shrink or remove it") from None
+        known = ", ".join(FORMATS)
+        raise BadImageError(f"{name} is not an image of a known format ({known}), {len(data):,} bytes") from None
     except WsoupError:
         raise
     except Exception as error:  # a damaged file may make a decoder raise anything
         raise BadImageError(f"{name} cannot be decoded ({reason_of(error)})") from None
-
-
-@contextmanager
-def _whole_files() -> Iterator[None]:
-    """A truncated file is an error, whatever others have set in Pillow."""
-    before, ImageFile.LOAD_TRUNCATED_IMAGES = ImageFile.LOAD_TRUNCATED_IMAGES, False
-    try:
-        yield
-    finally:
-        ImageFile.LOAD_TRUNCATED_IMAGES = before
 
 
 def _read(path: str, *, name: str, digest: str | None) -> bytes:
@@ -120,8 +105,6 @@ def _read(path: str, *, name: str, digest: str | None) -> bytes:
         raise BadImageError(str(error)) from None
     if digest is not None and hashlib.sha256(data).hexdigest() != digest:
         raise ChangedError(f"{name} changed since it was listed; {CHANGED}")
-    if not data:
-        raise DataError(f"{name} is empty (0 bytes); replace or remove it")
     return data
 
 
@@ -140,8 +123,7 @@ def _upright(image: Image.Image, *, name: str, as_stored: bool) -> Image.Image:
             f"{name} has {width} x {height} pixels, more than {MAX_ASPECT} times as long as wide, which no model can "
             "resize"
         )
-    with _stderr_dropped() if image.format == "TIFF" and sys.stderr is not None else nullcontext():
-        image.load()
+    image.load()
     # `ImageOps.exif_transpose` would fail where another tag than the orientation is broken.
     transposition = None if as_stored else UPRIGHT.get(image.getexif().get(ORIENTATION, 1))
     if image.mode in ("I", "F") or image.mode.startswith("I;16"):
@@ -151,25 +133,6 @@ def _upright(image: Image.Image, *, name: str, as_stored: bool) -> Image.Image:
         image = Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer)
     rgb = image.convert("RGB")
     return rgb if transposition is None else rgb.transpose(transposition)
-
-
-_stderr_locks: dict[int, Lock] = {}
-"""By process, because a process may be forked while another thread holds the lock."""
-
-
-@contextmanager
-def _stderr_dropped() -> Iterator[None]:
-    """Drop libtiff's own messages about a damaged file, which bypass Python: our error names the file."""
-    # One thread at a time: another one would take the redirection for stderr, and restore that.
-    with _stderr_locks.setdefault(os.getpid(), Lock()):
-        stderr = os.dup(2)
-        try:
-            with open(os.devnull, "wb") as devnull:
-                os.dup2(devnull.fileno(), 2)
-            yield
-        finally:
-            os.dup2(stderr, 2)
-            os.close(stderr)
 
 
 def _scaled(image: Image.Image, *, name: str) -> Image.Image:
