@@ -1,8 +1,7 @@
 """The pools of words and descriptors, one bare text per line."""
 
 import unicodedata
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 
 from wsoup.base.errors import one_line
 from wsoup.core import prompts
@@ -27,42 +26,34 @@ class Wanted(Sections):
 def main(owner: Owner) -> None:
     """Write both pools."""
     params, artifacts = load(Wanted), Artifacts()
-    section = params.candidates
-    count = section.words.count
-    words = pools.words_from_file(section.words.path, count=count) if section.words.path else pools.common_words(count)
-    for pool, texts in (("words", words), ("descriptors", pools.descriptors(section.descriptors.paths))):
-        texts = _distinct(texts, params, pool=pool)
-        long = _too_long(texts, params) if section.on_long_text == "skip" else []
-        pools.write_pool(artifacts.pool(pool), [text for text in texts if text not in long])
-        if long:
-            listed = one_line(", ".join(map(repr, long)), limit=300)
-            print(f"{pool}: {len(long)} of {len(texts)} do not fit the model's context and are left out: {listed}")
+    wanted, count = params.candidates, params.candidates.words.count
+    words = pools.words_from_file(wanted.words.path, count=count) if wanted.words.path else pools.common_words(count)
+    for pool, texts in (("words", words), ("descriptors", pools.descriptors(wanted.descriptors.paths))):
+        left_out = _left_out(texts, params)
+        pools.write_pool(artifacts.pool(pool), [text for text in texts if text not in left_out])
+        if left_out:
+            listed = ", ".join(f"{one_line(text, limit=60)!r} ({reason})" for text, reason in left_out.items())
+            print(f"{pool}: {len(left_out)} of {len(texts)} are left out: {one_line(listed, limit=300)}")
 
 
-def _distinct(texts: Sequence[str], params: Wanted, *, pool: str) -> list[str]:
-    """The texts without those whose tokens equal an earlier one's, which are said."""
-    if len({text.casefold() for text in map(partial(unicodedata.normalize, "NFKC"), texts)}) == len(texts):
-        return [*texts]  # as usual, and known without a tokenizer, which is slow to import
-    from wsoup.texts.tokens import alike
+def _left_out(texts: Sequence[str], params: Wanted) -> Mapping[str, str]:
+    """Texts with the tokens of an earlier one and, if they are to be skipped, those that do not fit; and why."""
+    skip_long = params.candidates.on_long_text == "skip"
+    if not skip_long and len({unicodedata.normalize("NFKC", text).casefold() for text in texts}) == len(texts):
+        return {}  # as usual, and known without a tokenizer, which is slow to import
+    from wsoup.texts.tokens import alike, too_long
     from wsoup.towers.encoder import weightless_encoder
 
-    same = alike([f" {text}" for text in texts], tokenizer=weightless_encoder(params.encoder).tokenizer)
-    left_out = {second[1:]: first[1:] for first, second in same}
-    if left_out:
-        listed = one_line(", ".join(f"{text!r} ({first!r})" for text, first in left_out.items()), limit=300)
-        print(f"{pool}: {len(left_out)} have the tokens of another and are left out: {listed}")
-    return [text for text in texts if text not in left_out]
-
-
-def _too_long(texts: Sequence[str], params: Wanted) -> list[str]:
-    """Texts that the tokenizer would truncate after the longest class prompt of the source."""
-    from wsoup.texts.tokens import too_long  # slow to import, and few runs need it
-    from wsoup.towers.encoder import weightless_encoder
-
-    manifest = store.require(Artifacts().manifest(params.source), made_by=f"prepare@{params.source}")
-    about = store.table_attributes(manifest)
-    stems = prompts.stems(about["template"], about["class_names"])
-    return [text for _, text in too_long(texts, stems=stems, tokenizer=weightless_encoder(params.encoder).tokenizer)]
+    tokenizer = weightless_encoder(params.encoder).tokenizer
+    same = alike([f" {text}" for text in texts], tokenizer=tokenizer)
+    left_out = {second[1:]: f"same tokens as {first[1:]!r}" for first, second in same}
+    if skip_long:
+        about = store.table_attributes(
+            store.require(Artifacts().manifest(params.source), made_by=f"prepare@{params.source}")
+        )
+        stems = prompts.stems(about["template"], about["class_names"])
+        left_out |= {text: "does not fit" for _, text in too_long(texts, stems=stems, tokenizer=tokenizer)}
+    return left_out
 
 
 if __name__ == "__main__":

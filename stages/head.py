@@ -20,8 +20,6 @@ from wsoup.runtime.work import finish_shards
 from wsoup.search.rank.source import Run, Source, SourceParams, identity, load_source
 from wsoup.soup.soup import Soup
 from wsoup.texts.classes import class_texts, logit_scale_of
-from wsoup.texts.encoder import PromptEncoder
-from wsoup.towers.encoder import Encoder
 
 
 class Wanted(SourceParams):
@@ -34,47 +32,41 @@ def main(owner: Owner, name: str) -> None:
     """Make and evaluate NAME, a head of section `heads`."""
     params = load(Wanted)
     definition, run = one_of("heads", params.heads, name), Run.of(owner, params)
-    artifacts, encoder, source = run.artifacts, run.encoder, load_source(run)
-    soups = [Soup.load(artifacts.soup(definition.soup, seed=seed), encoder=encoder.id) for seed in params.seeds]
-    files = fit(owner, definition, source=source, soups=soups, encoder=encoder)
+    artifacts, encoder, source = run.artifacts, run.encoder.id, load_source(run)
+    soups = [Soup.load(artifacts.soup(definition.soup, seed=seed), encoder=encoder) for seed in run.seeds]
     with store.replacing(artifacts.head(name, seed=0).parent) as folder:
         folder.mkdir()
-        for soup, file in zip(soups, files, strict=True):
+        for soup, file in zip(soups, fit(owner, definition, source=source, soups=soups), strict=True):
             (folder / f"seed{soup.seed}.safetensors").write_bytes(file)
-    heads = {seed: Head.load(artifacts.head(name, seed=seed)) for seed in params.seeds}
-    names = sorted(dataset["name"] for dataset in store.read_object(artifacts.evaluated)["datasets"])
-    tests = [store.read_features(artifacts.features(each, split="test"), encoder=encoder.id) for each in names]
-    pairs = [(test, seed, head) for test in tests for seed, head in heads.items()]
-    lines = [head_line(head, name=name, soup=definition.soup, seed=seed, test=test) for test, seed, head in pairs]
+    heads = [Head.load(artifacts.head(name, seed=seed)) for seed in run.seeds]
+    lines = []
+    for dataset in sorted(each["name"] for each in store.read_object(artifacts.evaluated)["datasets"]):
+        test = store.read_features(artifacts.features(dataset, split="test"), encoder=encoder)
+        for seed, head in zip(run.seeds, heads, strict=True):
+            lines.append(head_line(head, name=name, soup=definition.soup, seed=seed, test=test))
     known = [line for line in lines if line is not None]
-    attributes = {
-        "encoder": encoder.id,
-        "parameters": heads[params.seeds[0]].classifier.numel(),
+    attributes = run.about | {
+        "parameters": heads[0].classifier.numel(),
         "members_kl": [],
         "soup": definition.soup,
-        "left_out": [[head.kind, head.n_correct, head.n_images] for head in heads.values()],
-        "made_with": dict(owner.packages),
+        "left_out": [[head.kind, head.n_correct, head.n_images] for head in heads],
     }
     out = artifacts.results / "heads" / f"{name}.parquet"
     store.write_table(out, pa.Table.from_pylist(known), attributes=attributes)
-    left_out = [f"{head.n_correct} of {head.n_images}{head.note and f' ({head.note})'}" for head in heads.values()]
+    left_out = [f"{head.n_correct} of {head.n_images}{head.note and f' ({head.note})'}" for head in heads]
     print(f"left-out images right, by seed: {', '.join(left_out)}")
     print(f"{out}: {name} on {', '.join(dict.fromkeys(str(line['dataset']) for line in known))}")
 
 
-def fit(
-    owner: Owner, definition: HeadParams, *, source: Source, soups: list[Soup], encoder: Encoder
-) -> Iterator[bytes]:
+def fit(owner: Owner, definition: HeadParams, *, source: Source, soups: list[Soup]) -> Iterator[bytes]:
     """The head file of each seed's soup, from the few-shot images alone; a shard is a seed."""
+    about = {"template": source.template, "class_names": source.class_names}
 
     def fitted(soup: Soup, seed: int) -> bytes:
-        template, names = source.template, source.class_names
-        texts = class_texts(soup, encoder=PromptEncoder.of(encoder), template=template, class_names=names).T
-        scale = logit_scale_of(encoder.model)
-        shots, note = checked(*source.images_of(seed), texts=texts, logit_scale=scale, names=names)
-        return best_head(
-            shots, kind=definition.kind, soup=soup, template=template, class_names=names, encoder=encoder.id, note=note
-        ).as_bytes()
+        texts, scale = class_texts(soup, encoder=source.texts, **about).T, logit_scale_of(source.encoder.model)
+        shots, note = checked(*source.images_of(seed), texts=texts, logit_scale=scale, names=source.class_names)
+        head = best_head(shots, kind=definition.kind, soup=soup, encoder=source.encoder.id, note=note, **about)
+        return head.as_bytes()
 
     shards = [
         Shard(owner, [identity(source, seed=seed), definition.kind, soup.as_json()], partial(fitted, soup, seed))

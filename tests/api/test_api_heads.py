@@ -82,7 +82,7 @@ def test_a_soup_and_a_head_are_not_confused(model, images, tmp_path):
     head.soup.save(tmp_path / "soup.json")
     with pytest.raises(MismatchError, match=r"is not a soup but a head, or weights; wsoup\.Head\.load reads a head"):
         wsoup.Soup.load(tmp_path / "head.safetensors")
-    with pytest.raises(MismatchError, match=r"is not a head; wsoup\.Soup\.load reads a soup"):
+    with pytest.raises(MismatchError, match="is not a head"):
         wsoup.Head.load(tmp_path / "soup.json")
     with pytest.raises(DataError, match="classifier is not an array of numbers"):
         wsoup.zero_shot_accuracy(images.features, images.labels, classifier=head.soup)

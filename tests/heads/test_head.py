@@ -15,9 +15,8 @@ from heads_cases import few_shots
 from safetensors.numpy import load, save
 
 from wsoup.base.errors import MismatchError, MissingError, ParamsError
-from wsoup.heads import file
 from wsoup.heads.choose import NOTHING_LEFT_OUT
-from wsoup.heads.head import Head, best_head
+from wsoup.heads.head import Head, _checksum, best_head
 from wsoup.heads.kinds import PARTS
 from wsoup.soup.soup import Member, Soup
 
@@ -176,7 +175,7 @@ def forged(saved: Path, *, arrays=None, metadata=None) -> None:
     del content["checksum"]
     forged_metadata = {**json.loads(content["about"].tobytes()), **(metadata or {})}
     content["about"] = np.frombuffer(json.dumps(forged_metadata).encode(), dtype=np.uint8)
-    saved.write_bytes(save({**content, "checksum": file._checksum(content)}))
+    saved.write_bytes(save({**content, "checksum": _checksum(content)}))
 
 
 def test_a_consistent_forgery_is_read(saved):
@@ -188,37 +187,39 @@ def test_a_consistent_forgery_is_read(saved):
     ("metadata", "message"),
     [
         ({"kind": "forest"}, "its kind is unknown or its setting is of another kind"),
-        ({"kind": 3}, "kind: 3 is not valid: input should be a valid string"),
+        ({"kind": 3}, "kind is 3"),
         ({"kind": "both"}, "its kind is unknown or its setting is of another kind"),
-        ({"setting": {"penalty": "x"}}, "setting.penalty: 'x' is not valid"),
-        ({"setting": {"penalty": -1}}, "setting.penalty: -1 is not valid"),
-        ({"class_names": ["a"]}, "class_names: .* should have at least 2 items"),
-        ({"class_names": ["a", "b", "b", "c"]}, "class_names: a name appears twice"),
-        ({"class_names": ["a", "b", "c", "d\n"]}, "class_names.3: .* holds control characters"),
-        ({"class_names": ["a", "b", "c"]}, r"classifier has shape \(6, 4\), expected \(6, 3\)"),
-        ({"logit_scale": 0}, "logit_scale: 0 is not valid"),
-        ({"logit_scale": math.nan}, "logit_scale: nan is not valid"),
-        ({"encoder": [1]}, "encoder: .* is not valid"),
-        ({"soup": {}}, "is not a soup"),
-        ({"soup": {**SOUP.as_json(), "template": "a"}}, "is not a soup"),
-        ({"note": "x" * 10_001}, "note: .* should have at most 10000 characters"),
+        ({"setting": {"penalty": "x"}}, "setting is 'x'"),
+        ({"setting": {"penalty": -1}}, "setting is -1"),
+        ({"class_names": ["a"]}, "class_names .* at least 2 items"),
+        ({"class_names": ["a", "b", "b", "c"]}, "class_names .* a name appears twice"),
+        ({"class_names": ["a", "b", "c", "d\n"]}, "class_names.3 .* control character"),
+        ({"class_names": ["a", "b", "c"]}, r"classifier is float32 \(6, 4\); expected \(6, 3\)"),
+        ({"logit_scale": 0}, "logit_scale is 0"),
+        ({"logit_scale": math.nan}, "logit_scale is nan"),
+        ({"encoder": [1]}, "encoder is "),
+        ({"soup": {}}, "its soup is not a soup"),
+        ({"soup": {**SOUP.as_json(), "template": "a"}}, "its soup is not a soup"),
+        ({"note": "x" * 10_001}, "note is .* at most 10000 characters"),
+        ({"note": "\033[2J"}, "note is .* control character"),
+        ({"classifier": 1}, "classifier"),
     ],
 )
 def test_values_out_of_bounds_are_refused(saved, metadata, message):
     forged(saved, metadata=metadata)
-    with pytest.raises(MismatchError, match=message):
+    with pytest.raises(MismatchError, match=f"is not a head: .*{message}"):
         Head.load(saved)
 
 
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"temperature": np.array([0.0])}, "temperature is not above 0"),
-        ({"temperature": np.array([1.0, 2.0])}, "temperature has shape"),
-        ({"classifier": np.full((6, 4), np.nan, dtype=np.float32)}, "classifier has NaN or infinity"),
-        ({"classifier": np.zeros((6, 5), dtype=np.float32)}, r"classifier has shape \(6, 5\), expected \(6, 4\)"),
-        ({"right": np.zeros(24)}, "right is float64 with 1 axes"),
-        ({"more": np.zeros(1)}, "it holds other arrays"),
+        ({"temperature": np.array([0.0])}, "temperature is 0.0"),
+        ({"temperature": np.array([1.0, 2.0])}, "array of size 1"),
+        ({"classifier": np.full((6, 4), np.nan, dtype=np.float32)}, "classifier is .* finite"),
+        ({"classifier": np.zeros((6, 5), dtype=np.float32)}, r"classifier is float32 \(6, 5\); expected \(6, 4\)"),
+        ({"right": np.zeros(24)}, "right is float64"),
+        ({"confidences": np.zeros(23)}, "confidences is float64"),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(saved, arrays, message):

@@ -42,8 +42,9 @@ def test_skipped_texts_are_in_no_pool_and_reported_in_one_line(in_tmp, tiny_enco
     assert read_pool(artifacts.pool("words")) == ["time", "people"]
     assert read_pool(artifacts.pool("descriptors")) == DESCRIPTORS
     words, descriptors = capsys.readouterr().out.splitlines()
-    assert words.startswith("words: 1 of 3 do not fit the model's context and are left out: 'which has one very")
-    assert descriptors.startswith("descriptors: 2 of 7 do not fit")
+    assert words.startswith("words: 1 of 3 are left out: 'which has one very")
+    assert words.endswith("(does not fit)")
+    assert descriptors.startswith("descriptors: 2 of 7 are left out: ")
 
 
 def test_the_run_stops_by_default_and_the_error_names_the_alternative(in_tmp, tiny_encoder, tiny_encoder_files, capsys):
@@ -65,4 +66,4 @@ def test_words_with_the_tokens_of_another_are_left_out_and_reported(in_tmp, tiny
     Path("words.txt").write_text("time\nTime\npeople\n")
     candidates.main(Owner.of(Path(candidates.__file__), name="candidates"))
     assert read_pool(artifacts.pool("words")) == ["time", "people"]
-    assert "words: 1 have the tokens of another and are left out: 'Time' ('time')" in capsys.readouterr().out
+    assert "words: 1 of 3 are left out: 'Time' (same tokens as 'time')" in capsys.readouterr().out

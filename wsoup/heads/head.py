@@ -1,32 +1,49 @@
-"""The `Head` value: a classifier of image features from few-shot images, with the soup of its texts."""
+"""The `Head` value and its file: a classifier of image features from few-shot images, with the soup of its texts.
+
+A file is safetensors with a checksum. It may come from anywhere, so all that it holds is validated.
+"""
 
 import dataclasses
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
 import numpy as np
 import torch
-from pydantic import Field
+from pydantic import AfterValidator, Field, InstanceOf
 from torch import Tensor
 
-from wsoup.base.arguments import Place, Share, at_the_door, usual_torch
-from wsoup.base.errors import MismatchError
-from wsoup.core.arrays import rows
+from wsoup.base.arguments import Place, Share, at_the_door, checked_fields, usual_torch
+from wsoup.base.errors import MismatchError, MissingError, one_line
+from wsoup.core.arrays import Positive, rows
 from wsoup.disk import store
-from wsoup.heads import file
+from wsoup.disk.files import read_file
 from wsoup.heads.choose import choose, threshold
 from wsoup.heads.kinds import PARTS, FewShot
 from wsoup.runtime import threads
-from wsoup.soup.soup import Soup
+from wsoup.soup.soup import EncoderId, Soup
 
 PRECISION = 0.95
 """Precision of the abstention threshold stored in a file."""
 ABSTAINED = -1
 """Label of an image that is abstained from."""
+LARGEST = 1 << 32
+"""Largest head file, in bytes."""
+PLAIN = ("kind", "template", "logit_scale", "note")
+"""Texts and numbers in a file."""
 AtLeast = Annotated[float, Field(ge=0)]
+Line = Annotated[str, Field(max_length=10_000, pattern=r"^\P{Cc}*$")]
 
 
+def _distinct(names: tuple[str, ...]) -> tuple[str, ...]:
+    if len({*names}) < len(names):
+        raise ValueError("a name appears twice")
+    return names
+
+
+@checked_fields
 @dataclass(frozen=True)
 class Head:
     """A classifier fitted to a few labelled images and the class texts of a soup.
@@ -45,18 +62,18 @@ class Head:
         note: what could not be chosen or was dropped, or "".
     """
 
-    kind: str
-    setting: Mapping[str, float]
+    kind: Line
+    setting: Mapping[str, Annotated[float, Field(ge=0, lt=1e30)]]
     classifier: Tensor
-    temperature: float
+    temperature: Positive
     confidences: Tensor
     right: Tensor
-    class_names: Sequence[str]
-    template: str
-    logit_scale: float
-    encoder: Mapping[str, Any]
-    soup: Soup
-    note: str = ""
+    class_names: Annotated[tuple[Line, ...], Field(min_length=2, max_length=1_000_000), AfterValidator(_distinct)]
+    template: Line
+    logit_scale: Positive
+    encoder: EncoderId
+    soup: InstanceOf[Soup]
+    note: Line = ""
 
     @property
     def n_correct(self) -> int:
@@ -99,20 +116,22 @@ class Head:
     def as_bytes(self) -> bytes:
         """The bytes that `save` writes."""
         arrays = {
-            "classifier": self.classifier,
-            "confidences": self.confidences,
-            "right": self.right,
-            "temperature": torch.tensor([self.temperature], dtype=torch.float64),
-            "threshold": torch.tensor([self.threshold()], dtype=torch.float64),
+            "classifier": self.classifier.numpy(),
+            "confidences": self.confidences.numpy(),
+            "right": self.right.numpy(),
+            "temperature": np.array([self.temperature]),
+            "threshold": np.array([self.threshold()]),
         }
-        metadata = {
-            **{name: getattr(self, name) for name in file.PLAIN},
+        about = {
+            **{name: getattr(self, name) for name in PLAIN},
             "setting": dict(self.setting),
             "class_names": list(self.class_names),
             "encoder": dict(self.encoder),
             "soup": self.soup.as_json(),
         }
-        return file.pack({name: array.numpy() for name, array in arrays.items()}, metadata=metadata)
+        text = json.dumps(about, sort_keys=True, ensure_ascii=False)
+        arrays["about"] = np.frombuffer(text.encode(), dtype=np.uint8)
+        return store.pack_arrays({**arrays, "checksum": _checksum(arrays)})
 
     @classmethod
     @at_the_door
@@ -127,25 +146,39 @@ class Head:
             MissingError: no such file.
             MismatchError: damaged, not a head, or a head of another encoder.
         """
-        arrays, metadata = file.read(path)
-        setting = metadata["setting"]
-        if {*setting} != {field.name for part in PARTS.get(metadata["kind"], ()) for field in dataclasses.fields(part)}:
-            raise MismatchError(f"{path} is not a head: its kind is unknown or its setting is of another kind")
-        soup = Soup.from_json(metadata["soup"], origin=path)
+        try:
+            head = cls._from(store.unpack_arrays(read_file(str(path), largest=LARGEST), origin=path))
+        except MissingError:
+            raise MissingError(f"{one_line(path)} does not exist; heads are made by wsoup.fit_head") from None
+        except (ValueError, TypeError, LookupError, RecursionError) as error:
+            raise MismatchError(f"{one_line(path)} is not a head: {one_line(error, limit=300)}") from None
         if encoder is not None:
-            store.check_encoder(metadata["encoder"], expected=encoder, where=path)
+            store.check_encoder(head.encoder, expected=encoder, where=path)
+        return head
+
+    @classmethod
+    def _from(cls, arrays: dict[str, np.ndarray]) -> Self:
+        """The head of a file's arrays; ValueError, TypeError, LookupError or RecursionError if they are no head."""
+        if not np.array_equal(arrays.pop("checksum"), _checksum(arrays)):
+            raise ValueError("it is damaged: its checksum does not match its content")
+        about = json.loads(arrays.pop("about").tobytes())
         tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
-        return cls(
-            setting=setting,
+        head = cls(
+            **{**about, "soup": Soup.from_json(about["soup"], origin="its soup")},
             classifier=tensors["classifier"].float(),
-            temperature=float(tensors["temperature"][0]),
+            temperature=arrays["temperature"].item(),
             confidences=tensors["confidences"],
             right=tensors["right"],
-            class_names=tuple(metadata["class_names"]),
-            encoder=metadata["encoder"],
-            soup=soup,
-            **{name: metadata[name] for name in file.PLAIN},
         )
+        if {*head.setting} != {field.name for part in PARTS.get(head.kind, ()) for field in dataclasses.fields(part)}:
+            raise ValueError("its kind is unknown or its setting is of another kind")
+        size, left_out = len(head.classifier), head.n_images
+        shapes = {"classifier": (size, len(head.class_names)), "confidences": (left_out,), "right": (left_out,)}
+        for name, shape in shapes.items():
+            array = arrays[name]
+            if array.shape != shape or (array.dtype.kind == "b") != (name == "right") or not np.isfinite(array).all():
+                raise ValueError(f"{name} is {array.dtype} {array.shape}; expected {shape}, and finite numbers")
+        return head
 
 
 def best_head(
@@ -155,7 +188,7 @@ def best_head(
     soup: Soup,
     template: str,
     class_names: Sequence[str],
-    encoder: Mapping[str, object],
+    encoder: EncoderId,
     note: str,
 ) -> Head:
     """Choose settings and fit them.
@@ -182,3 +215,12 @@ def best_head(
         soup=soup,
         note="; ".join(part for part in (note, chosen.note) if part),
     )
+
+
+def _checksum(arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(array.reshape(-1).view(np.uint8).data)
+    return np.frombuffer(digest.digest(), dtype=np.uint8)
