@@ -8,8 +8,10 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from wsoup.core import packed, scoring
-from wsoup.core.scoring import ImageSet
+from wsoup.core import scoring
+from wsoup.core.scoring import ImageSet, Linear, has_onednn
+
+ONEDNN = pytest.mark.skipif(not has_onednn(torch.float32), reason="no oneDNN")
 
 
 def circle(*degrees: float) -> torch.Tensor:
@@ -55,16 +57,16 @@ def test_near_ties_are_counted_and_nothing_else():
     below_45 = F.normalize(torch.tensor([[1.0, 1 - 5e-7], [1.0, 1 - 1e-5]]))
     images = torch.cat([circle(0), circle(45), below_45, circle(46)])
     scored = ImageSet(images, labels=torch.zeros(5, dtype=torch.int64), n_classes=2, subsets=[torch.arange(5)])
-    (scores,) = scored.score(circle(0, 90)[None])
+    scores = scored.score(circle(0, 90)[None])
     # 0 degrees: clear; 45: equal; 4e-7 apart: near; 7e-6 apart: clear; 46: clearly wrong
-    assert scores.near_ties.tolist() == [2]
+    assert scores["near_ties"].tolist() == [[2]]
 
 
 def test_without_onednn_the_answers_are_the_same(monkeypatch):
     images, texts = random_features(50, 16), random_features(9, 7, 16, seed=1)
     labels = torch.arange(50) % 7
     right, near = scoring.decide(images, labels, texts)
-    monkeypatch.setattr("wsoup.core.packed.has_onednn", lambda dtype: False)
+    monkeypatch.setattr("wsoup.core.scoring.has_onednn", lambda dtype: False)
     right_by_torch, near_by_torch = scoring.decide(images, labels, texts)
     assert not near.any()
     assert torch.equal(right_by_torch, right)
@@ -72,7 +74,7 @@ def test_without_onednn_the_answers_are_the_same(monkeypatch):
 
 
 @pytest.mark.skipif(
-    not packed.has_onednn(torch.float32) or not torch.backends.cpu.get_cpu_capability().startswith("AVX"),
+    not has_onednn(torch.float32) or not torch.backends.cpu.get_cpu_capability().startswith("AVX"),
     reason="without AVX2, oneDNN's products depend on the position",
 )
 @pytest.mark.parametrize("size", [16, 100, 512, 768])
@@ -80,7 +82,7 @@ def test_the_same_image_and_text_have_the_same_score_anywhere(size):
     """Equal texts tie, and neither blocks nor neighbours change an answer."""
     image, text = random_features(1, size), random_features(1, size, seed=1)
     for n_classes in (1, 7, 101, 1000):
-        cosines = packed.Linear(text.repeat(n_classes, 1), None, dtype=torch.float32)
+        cosines = Linear(text.repeat(n_classes, 1), None, dtype=torch.float32)
         found = [cosines(image.repeat(n, 1)).unique() for n in (1, 2, 7, 33, 1500)]
         assert torch.cat(found).unique().numel() == 1
 
@@ -92,11 +94,11 @@ def test_no_images_and_one_class_are_fine():
 
 def test_alignment_and_uniformity_by_hand():
     images = ImageSet(circle(0, 90), labels=torch.tensor([0, 1]), n_classes=2, subsets=[torch.tensor([0, 1])])
-    (scores,) = images.score(circle(0, 60)[None])
+    scores = images.score(circle(0, 60)[None])
     # image 0 lies on its text, image 1 is 30 degrees from its own; others' texts are 60 and 90 degrees away
-    assert scores.n_correct.tolist() == [2]
-    assert scores.alignment.item() == pytest.approx((1 + math.cos(math.pi / 6)) / 2, abs=1e-6)
-    assert scores.uniformity.item() == pytest.approx((0.5 + 0) / 2, abs=1e-6)
+    assert scores["n_correct"].tolist() == [[2]]
+    assert scores["alignment"].item() == pytest.approx((1 + math.cos(math.pi / 6)) / 2, abs=1e-6)
+    assert scores["uniformity"].item() == pytest.approx((0.5 + 0) / 2, abs=1e-6)
 
 
 def test_overlapping_subsets_are_scored_as_if_alone():
@@ -104,14 +106,38 @@ def test_overlapping_subsets_are_scored_as_if_alone():
     labels = torch.arange(12) % 4
     subsets = [torch.arange(8), torch.arange(4, 12)]
     together = ImageSet(features, labels=labels, n_classes=4, subsets=subsets).score(texts)
-    for index, scores in zip(subsets, together, strict=True):
+    for k, index in enumerate(subsets):
         cosines = torch.einsum("nd,pcd->pnc", features[index], texts)
         own = torch.nn.functional.one_hot(labels[index], 4).bool().expand_as(cosines)
-        assert scores.n_images == 8
-        assert torch.allclose(scores.alignment.float(), cosines[own].view(3, -1).mean(1), atol=1e-6)
-        assert torch.allclose(scores.uniformity.float(), cosines[~own].view(3, -1).mean(1), atol=1e-6)
+        assert torch.allclose(together["alignment"][k].float(), cosines[own].view(3, -1).mean(1), atol=1e-6)
+        assert torch.allclose(together["uniformity"][k].float(), cosines[~own].view(3, -1).mean(1), atol=1e-6)
 
 
 def test_with_one_class_there_is_no_uniformity():
     images = ImageSet(circle(0), labels=torch.tensor([0]), n_classes=1, subsets=[torch.tensor([0])])
-    assert math.isnan(images.score(circle(0)[None])[0].uniformity.item())
+    assert math.isnan(images.score(circle(0)[None])["uniformity"].item())
+
+
+# ------------------------------------------------------------------------------------------------- packed products
+
+
+@ONEDNN
+def test_packed_products_are_torchs():
+    generator = torch.Generator().manual_seed(0)
+    x, residual, weight, bias = (torch.randn(s, generator=generator) for s in ((5, 16), (5, 8), (8, 16), (8,)))
+    packed, plain = Linear(weight, bias, dtype=torch.float32), F.linear(x, weight, bias)
+    acts = {
+        "none": plain,
+        "swish": F.silu(plain),
+        "gelu": F.gelu(plain),
+        "gelu_tanh": F.gelu(plain, approximate="tanh"),
+    }
+    for name, expected in acts.items():
+        torch.testing.assert_close(packed(x, act=name), expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(packed.add_to(residual, x), residual + plain, rtol=1e-5, atol=1e-5)
+
+
+@ONEDNN
+def test_no_rows_and_no_outputs():
+    assert Linear(torch.ones(3, 4), torch.ones(3), dtype=torch.float32)(torch.ones(0, 4)).shape == (0, 3)
+    assert Linear(torch.empty(0, 4), None, dtype=torch.float32)(torch.ones(2, 4)).shape == (2, 0)

@@ -17,7 +17,7 @@ from wsoup.search.rank.ranking import Ranked, read_ranked
 from wsoup.search.rank.source import Meter, Source, cost_of
 from wsoup.search.rank.statistics import statistics
 from wsoup.soup.member import NOTHING, Cost, Member
-from wsoup.soup.soup import COUNTED_TOGETHER, Soup
+from wsoup.soup.soup import Soup
 
 NAMES = ["red cat", "blue dog", "a rather small green bird"]
 GROWTH = {"k0": 4, "k1": 12, "patience": 10, "max_words": 3}
@@ -134,7 +134,6 @@ def test_a_pool_that_is_too_small_is_refused(source, ranked):
 )
 def test_each_kind_knows_how_many_candidates_it_requires(definition, required, parts):
     assert definition.parts == parts
-    assert definition.together is (definition.kind in COUNTED_TOGETHER)
     assert definition.unranked is (definition.kind == "sample" and definition.limit is None)
     key, least = required or ("m", 0)
     assert definition.shortage(least, where="the pool words holds 9", otherwise="add texts") is None

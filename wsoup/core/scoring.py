@@ -1,4 +1,4 @@
-"""The mathematics on tensors: centroids, score mean, correct counts, alignment, uniformity. No files, no model.
+"""The mathematics on tensors: products, centroids, correct counts, alignment, uniformity. No files, no model.
 
 Axes: N images, C classes, M soup members, P candidates, D feature size. All features are L2-normalised float32.
 With x an image and t_kj the text of class k and member j (section 3 of the paper):
@@ -17,16 +17,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from wsoup.core.packed import Linear
-
 Mode = Literal["centroid", "score_mean"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 """How a soup's members become one classifier: the normalised mean of their texts, or the mean of their scores."""
 NEAR_TIE = 1e-6
 """Two cosines closer than this may swap by rounding (float32: about 1e-7 over 512 products)."""
-
 IMAGES = 1 << 16
 """Images whose features are copied to float64 at a time."""
+PACKED_ROWS = 1024
+"""Rows that the packed layout is chosen for; any other number has the same result at nearly the same speed."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +47,46 @@ class AtOnce:
 
 
 AT_ONCE = AtOnce()
+
+
+class Linear:
+    """x -> act(x W^T + b); `act` is "none", "gelu", "gelu_tanh" or "swish" (SiLU).
+
+    On a CPU, in float32 and bfloat16, weights are packed for oneDNN, with activation and residual sum fused into the
+    product; torch's own `mm` may be half as fast on CPUs that are not Intel's. Elsewhere these are torch's own.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor | None, *, dtype: torch.dtype) -> None:
+        self.bias = None if bias is None else bias.detach().to(dtype)
+        self.weight = weight.detach().to(dtype).contiguous()
+        self.packed = weight.device.type == "cpu" and weight.numel() > 0 and has_onednn(dtype)
+        if self.packed:
+            self.weight = torch.ops.mkldnn._reorder_linear_weight(self.weight, PACKED_ROWS)
+
+    def __call__(self, x: Tensor, *, act: str = "none") -> Tensor:
+        if self.packed:
+            name, _, approximation = act.partition("_")
+            algorithm = (approximation or "none") if name == "gelu" else ""
+            return torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, name, [], algorithm)
+        y = F.linear(x, self.weight, self.bias)
+        if act == "swish":
+            return F.silu(y, inplace=True)
+        return y if act == "none" else F.gelu(y, approximate="tanh" if act == "gelu_tanh" else "none")
+
+    def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
+        """residual + x W^T + b, in the dtype of the residual."""
+        if self.packed and residual.dtype == x.dtype:
+            return torch.ops.mkldnn._linear_pointwise.binary(x, residual, self.weight, self.bias, "add")
+        return residual + self(x)
+
+
+def has_onednn(dtype: torch.dtype) -> bool:
+    """Whether oneDNN multiplies packed weights of this dtype here; float16, which few CPUs support, is left out."""
+    if not (torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")):
+        return False
+    if dtype == torch.bfloat16:
+        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    return dtype == torch.float32
 
 
 def normalize(features: Tensor) -> Tensor:
@@ -150,17 +189,6 @@ def mean_cosines(class_features: Tensor, *, sums: Tensor, n_images: int) -> tupl
     return own / n_images, (every - own) / others
 
 
-@dataclass(frozen=True)
-class CandidateScores:
-    """Scores of P candidates on one set of images: integer counts and two mean cosines, each (P,)."""
-
-    n_correct: Tensor  # int64
-    n_images: int
-    alignment: Tensor  # float64
-    uniformity: Tensor  # float64
-    near_ties: Tensor  # int64, images whose answer is a near tie
-
-
 class ImageSet:
     """Images to score candidates on, for several overlapping subsets (seeds) in one pass over the texts.
 
@@ -175,24 +203,20 @@ class ImageSet:
         self.image_features, self.labels, self.subsets = image_features, labels, subsets
         self._sums = [class_sums(image_features[index], labels[index], n_classes=n_classes) for index in subsets]
 
-    def score(self, text_features: Tensor) -> list[CandidateScores]:
-        """Scores of candidates (P, C, D) on every subset: K results; see `decide` and `mean_cosines`."""
-        right, near = decide(self.image_features, self.labels, text_features)  # (P, N)
-        return self.summed(text_features, right=right, near=near)
+    def score(self, text_features: Tensor, *, decided: tuple[Tensor, Tensor] | None = None) -> dict[str, Tensor]:
+        """Score candidates on every subset.
 
-    def summed(self, text_features: Tensor, *, right: Tensor, near: Tensor) -> list[CandidateScores]:
-        """`score`, given the results of `decide`: right and near, (P, N) bool each."""
+        Args:
+            text_features: (P, C, D).
+            decided: what `decide` gives for all images, if that is known.
+
+        Returns:
+            n_correct and near_ties, int64, and alignment and uniformity, float64: (K, P) each.
+        """
+        right, near = decided or decide(self.image_features, self.labels, text_features)  # (P, N)
         texts = text_features.double()  # once for all subsets
-        results = []
-        for index, sums in zip(self.subsets, self._sums, strict=True):
-            alignment, uniformity = mean_cosines(texts, sums=sums, n_images=len(index))
-            results.append(
-                CandidateScores(
-                    n_correct=right[:, index].sum(dim=1),
-                    n_images=len(index),
-                    alignment=alignment,
-                    uniformity=uniformity,
-                    near_ties=near[:, index].sum(dim=1),
-                )
-            )
-        return results
+        pairs = zip(self.subsets, self._sums, strict=True)
+        cosines = [mean_cosines(texts, sums=sums, n_images=len(index)) for index, sums in pairs]
+        alignment, uniformity = map(torch.stack, zip(*cosines, strict=True))
+        n_correct, near_ties = (torch.stack([x[:, i].sum(dim=1) for i in self.subsets]) for x in (right, near))
+        return {"n_correct": n_correct, "alignment": alignment, "uniformity": uniformity, "near_ties": near_ties}

@@ -72,15 +72,15 @@ def transfer(grid: Grid) -> pa.Table:
     start = 0
     for block in grid.blocks(grid.texts):
         for test in grid.tests:
-            scores = images[test.name].score(block[:, grid.classes.of(test)])[0]
+            scores = images[test.name].score(block[:, grid.classes.of(test)])
             lines += [
                 {
                     "text": text,
                     **test.where,
-                    "n_correct": int(scores.n_correct[i]),
-                    "n_images": scores.n_images,
-                    "alignment": float(scores.alignment[i]),
-                    "uniformity": float(scores.uniformity[i]),
+                    "n_correct": int(scores["n_correct"][0, i]),
+                    "n_images": len(test.labels),
+                    "alignment": float(scores["alignment"][0, i]),
+                    "uniformity": float(scores["uniformity"][0, i]),
                 }
                 for i, text in enumerate(grid.texts[start : start + len(block)])
             ]
@@ -92,7 +92,7 @@ def source_counts(source: Source, texts: Sequence[str], *, period: bool) -> pa.T
     """Correct counts of the bare class name and of each text alone on every seed's few-shot images."""
     images = source.images()
     blocks = (block for group in ([""], texts) for block in source.text_blocks(group, period=period))
-    counts = torch.cat([torch.stack([s.n_correct for s in images.score(block)]) for block in blocks], dim=1)  # (K, P)
+    counts = torch.cat([images.score(block)["n_correct"] for block in blocks], dim=1)  # (K, P)
     n_seeds, n_texts = counts.shape
     return pa.table(
         {

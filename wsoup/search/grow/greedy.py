@@ -20,7 +20,6 @@ class GreedySoup(AnySoup):
     """Algorithm 1: the best text of the pool, then each one that makes the centroid better, up to m."""
 
     walks: ClassVar[bool] = True
-    together: ClassVar[bool] = True
     kind: Literal["greedy"]
 
     def members(self, ranked: Ranked, meter: Meter, *, part: int) -> list[Member]:

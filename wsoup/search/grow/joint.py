@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 from wsoup.search.grow.kind import Growth, Judgement, Measure, judged_beside, rises
 from wsoup.soup.member import Member, Step
@@ -32,7 +32,6 @@ BISECTIONS = 32
 class JointSoup(Growth):
     """Chains grown as in Algorithm 2, but by words that make the whole soup likelier."""
 
-    together: ClassVar[bool] = True
     kind: Literal["joint"]
 
     def members(self, ranked: Ranked, meter: Meter, *, part: int) -> list[Member]:

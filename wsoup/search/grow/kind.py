@@ -43,8 +43,6 @@ class AnySoup(Section):
 
     walks: ClassVar[bool] = False
     """Whether it goes through the ranking once, text by text."""
-    together: ClassVar[bool] = False
-    """Whether a member's count is that of the soup up to and including it, not of the member alone."""
     reads_likelihood: ClassVar[bool] = False
     """Whether its members depend on k2, whose last bits depend on the images of the other seeds."""
     within_k1: ClassVar[str] = "m"

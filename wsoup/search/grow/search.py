@@ -11,7 +11,7 @@ from wsoup.search.grow.kind import AnySoup, right_on
 from wsoup.search.rank.ranking import Ranked
 from wsoup.search.rank.source import Meter, Source, identity
 from wsoup.soup.member import NOTHING, Cost, Member
-from wsoup.soup.soup import Soup
+from wsoup.soup.soup import COUNTED_TOGETHER, Soup
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Search:
     def _counted(self, members: Sequence[Member]) -> list[Member]:
         """Members with their final counts: alone, or of the soup up to each of them; texts have the final period."""
         meter, texts = Meter(self.source, seed=self.seed, period=True), [member.text for member in members]
-        if not self.definition.together:
+        if self.definition.kind not in COUNTED_TOGETHER:
             counts = meter.count(texts).tolist()
         elif not self.ranked.period:  # the search counted without it
             counts = [right_on(*meter.images)(total[None])[1][0] for total in meter.features(texts).cumsum(dim=0)]

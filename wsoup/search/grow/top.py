@@ -8,10 +8,10 @@ import numpy as np
 
 from wsoup.search.grow.kind import AnySoup
 from wsoup.search.rank.params import Texts
-from wsoup.search.rank.ranking import Ranked, count_and_likelihood
 from wsoup.soup.member import Member
 
 if TYPE_CHECKING:
+    from wsoup.search.rank.ranking import Ranked
     from wsoup.search.rank.source import Meter
 
 
@@ -33,5 +33,12 @@ class TopSoup(AnySoup):
         """
         if self.rank_by == "count":
             return ranked.singles(range(self.m))
-        value = count_and_likelihood(ranked.n_correct, ranked.log_likelihood)
+        value = _standardised(ranked.n_correct) + _standardised(ranked.log_likelihood)
         return ranked.singles(np.argsort(-value, kind="stable")[: self.m].tolist())
+
+
+def _standardised(values: np.ndarray) -> np.ndarray:
+    """Mean 0 and standard deviation 1 (with n, not n - 1); zeros if all are equal."""
+    centred = values - values.mean(dtype=np.float64)
+    spread = centred.std()
+    return centred / spread if spread > 0 else np.zeros_like(centred)

@@ -77,16 +77,3 @@ def read_ranked(scores: Path, *, seed: int, encoder: Mapping[str, object]) -> Ra
         period=about["period"],
         cost=Cost(**about["cost"]),
     )
-
-
-def count_and_likelihood(n_correct: np.ndarray, log_likelihood: np.ndarray) -> np.ndarray:
-    """z(n_correct) + z(k2) of P candidates, for kind `top`: (P,) float64."""
-    total: np.ndarray = _standardised(n_correct) + _standardised(log_likelihood)
-    return total
-
-
-def _standardised(values: np.ndarray) -> np.ndarray:
-    """Mean 0 and standard deviation 1 (with n, not n - 1); zeros if all are equal."""
-    centred = values - values.mean(dtype=np.float64)
-    spread = centred.std()
-    return centred / spread if spread > 0 else np.zeros_like(centred)

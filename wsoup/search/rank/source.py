@@ -34,9 +34,6 @@ from wsoup.texts import tokens
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder, load_encoder
 
-TEXTS_AT_ONCE = 4096
-"""Texts that are tokenized together to compute a cost."""
-
 
 class SourceParams(Sections):
     """The sections of params.yaml that every stage reads which selects on the source or evaluates."""
@@ -187,23 +184,16 @@ def cost_of(texts: Iterable[str], *, period: bool, source: Source) -> Cost:
     """The cost of encoding every class with each distinct text, once for all seeds."""
     classes, encoder = len(source.class_names), source.texts
     unique = sorted({prompts.after_comma(text, period=period) for text in texts})
-    if not encoder.fast or encoder.tower is None:
-        context = encoder.tokenizer([""]).shape[1]
-        return Cost(len(unique), len(unique) * classes * context, None)
+    empty, *rows = encoder.tokenizer(["", *unique])
+    if encoder.tower is None:
+        return Cost(len(unique), len(unique) * classes * len(empty), None)
+    n_start = int((empty != empty[-1]).sum()) - 1  # start tokens: all of the empty text's except its end token
     prefixes: set[tuple[int, ...]] = set()
-    for start in range(0, len(unique), TEXTS_AT_ONCE):
-        for sequence in _tokens(unique[start : start + TEXTS_AT_ONCE], encoder=encoder):
-            prefixes.update(sequence[:length] for length in range(1, len(sequence) + 1))
+    for row in rows:
+        sequence = row[n_start : int((row != empty[-1]).sum())].tolist()  # after the comma, with the end token
+        prefixes.update(tuple(sequence[:length]) for length in range(1, len(sequence) + 1))
     n_tokens = len(prefixes) * classes
     return Cost(len(unique), n_tokens, encoder.tower.flops(n_tokens, reads=len(unique) * classes))
-
-
-def _tokens(endings: Sequence[str], *, encoder: PromptEncoder) -> Iterator[tuple[int, ...]]:
-    """Tokens after the comma, which belongs to the class prompt, including the end token."""
-    empty, *rows = encoder.tokenizer(["", *endings])
-    n_start = int((empty != empty[-1]).sum()) - 1  # start tokens: all of the empty text's except its end token
-    for row in rows:
-        yield tuple(row[n_start : int((row != empty[-1]).sum())].tolist())
 
 
 class Meter:
@@ -231,9 +221,7 @@ class Meter:
 
     def count(self, texts: Sequence[str]) -> np.ndarray:
         """Correct images of the seed for each text alone: (P,) int64."""
-        counts = []
-        for block in self.blocks(texts):
-            counts.append(decide(*self.images, block)[0].sum(dim=1))
+        counts = [decide(*self.images, block)[0].sum(dim=1) for block in self.blocks(texts)]
         return torch.cat(counts).cpu().numpy()
 
     def cost(self) -> Cost:

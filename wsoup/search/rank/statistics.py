@@ -19,15 +19,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wsoup.core.packed import Linear
-from wsoup.core.scoring import AT_ONCE, NEAR_TIE, AtOnce, ImageSet, correct, own_against_others
+from wsoup.core.scoring import AT_ONCE, NEAR_TIE, AtOnce, ImageSet, Linear, correct, own_against_others
 from wsoup.disk.shards import Owner, Shard
 from wsoup.disk.store import pack_arrays, unpack_arrays
 from wsoup.runtime.work import finish_shards
 from wsoup.search.rank.source import Source, identity
 
 COLUMNS = ("n_correct", "alignment", "uniformity", "near_ties", "k2", "gain_se")
-"""Columns of a scored candidate: those of `CandidateScores`, k2 in nats (at most 0), and gain_se in images."""
+"""Columns of a scored candidate: those of `ImageSet.score`, k2 in nats (at most 0), and gain_se in images."""
 SHARPNESS = 2.0
 """Logits are cosines times this, in units of sigma."""
 
@@ -65,8 +64,7 @@ def statistics(
         corrected, broken = (after & ~before).sum(1), (~after & before).sum(1)
         variance = (corrected + broken) - (corrected - broken).double() ** 2 / max(1, len(index))
         spreads.append(variance.clamp_(min=0).sqrt())
-    scored = images.summed(text_features, right=right, near=near)
-    columns = {name: torch.stack([getattr(each, name) for each in scored]) for name in COLUMNS[:-2]}
+    columns = images.score(text_features, decided=(right, near))
     return columns | {"k2": log_likelihood, "gain_se": torch.stack(spreads)}
 
 
