@@ -22,7 +22,6 @@ from wsoup.base.errors import DataError, MismatchError, ModelError, ParamsError,
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
-from wsoup.profiles.own import OWN_DESCRIPTORS
 from wsoup.search.rank import pools
 from wsoup.search.rank.pools import write_pool
 from wsoup.soup.member import Member
@@ -84,7 +83,8 @@ def test_the_soup_equals_the_pipelines_byte_for_byte(in_tmp, given, tiny_encoder
 
 
 def test_the_default_descriptors_are_not_the_toy_worlds():
-    own, toy = ({*pools.descriptors([project.file(name)])} for name in (OWN_DESCRIPTORS, "data/toy/descriptors.txt"))
+    files = ("data/photo_descriptors.txt", "data/toy/descriptors.txt")
+    own, toy = ({*pools.descriptors([project.file(name)])} for name in files)
     assert len(own) > 300
     assert len(own & toy) < len(own) / 4
 

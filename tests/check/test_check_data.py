@@ -19,7 +19,7 @@ from wsoup.datasets import manifest
 from wsoup.datasets.paper import PAPER
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
-from wsoup.profiles.paper import Paper
+from wsoup.profiles.files import Paper
 
 
 @pytest.fixture(autouse=True)

@@ -114,20 +114,22 @@ def test_a_tokenizer_that_needs_transformers_says_so(tmp_path):
         assert "pip install 'wsoup[hf]'" in finding["error"][-1]
 
 
-def test_profile_own_takes_the_model_from_its_config_and_writes_whole_paths(in_tmp, tiny_encoder_files):
+def test_profile_own_writes_whole_paths_and_a_config_is_one_more_key(in_tmp, tiny_encoder_files):
     write_image_folder(Path("photos"), splits={"train": 2, "test": 1}, classes=COLOURS)
     Path("clip").mkdir()
     for name in ("config", "pretrained"):
         shutil.copy(tiny_encoder_files[name], "clip")
-    Path("mine.txt").write_text("".join(f"which has {n} corners\n" for n in range(20)))
-    options = ("--config", "clip/tiny-clip.json", "--pretrained", "clip/tiny.safetensors", "--descriptors", "mine.txt")
+    Path("data").mkdir()
+    Path("data/photo_descriptors.txt").write_text("".join(f"which has {n} corners\n" for n in range(20)))
+    options = ("--model", "tiny-clip", "--pretrained", "clip/tiny.safetensors")
     code, printed, errors = run("profile", "own", "--images", "photos", *options, "--out", "params.yaml")
     assert (code, printed) == (0, ""), errors
     params = yaml.safe_load(Path("params.yaml").read_text())
     assert params["encoder"]["model"] == "tiny-clip"
     assert params["encoder"]["pretrained"] == str(in_tmp / "clip" / "tiny.safetensors")
     assert params["datasets"]["photos"]["watch"] == str(in_tmp / "photos")
-    assert params["candidates"]["descriptors"]["paths"] == [str(in_tmp / "mine.txt")]
+    params["encoder"] |= {"config": str(in_tmp / "clip/tiny-clip.json"), "watch": str(in_tmp / "clip")}
+    Path("params.yaml").write_text(yaml.safe_dump(params))
     code, printed, errors = run("check")
     assert code == 0, printed + errors
     assert printed.startswith("encoder: tiny-clip: 1 million parameters\n")

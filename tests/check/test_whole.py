@@ -19,9 +19,8 @@ from small_world import COLOURS, write_image_folder
 from wsoup.base.errors import LONGEST, ParamsError
 from wsoup.check.whole import Params, parse_params
 from wsoup.profiles import files
-from wsoup.profiles.files import FOLDER, template
+from wsoup.profiles.files import FOLDER, Paper, template
 from wsoup.profiles.own import own
-from wsoup.profiles.paper import Paper
 
 WITHOUT = Paper("/data").text()
 
@@ -138,11 +137,13 @@ def test_a_local_config_is_watched_even_with_a_tag(tmp_path: Path) -> None:
     config, apart = tmp_path / "configs/tiny-clip.json", tmp_path / "elsewhere.safetensors"
     config.parent.mkdir()
     config.write_text("{}")
-    encoder = {"model": "tiny-clip", "pretrained": "openai", "config": str(config)}
-    assert yaml.safe_load(own(images=str(root), encoder=encoder))["encoder"]["watch"] == str(config)
+    raw = yaml.safe_load(own(str(root), model="tiny-clip", pretrained="openai")[0])
+    raw["encoder"] |= {"config": str(config), "watch": str(config)}
+    parse_params(raw, origin="params.yaml")
     apart.touch()
+    raw["encoder"] |= {"watch": str(apart), "pretrained": str(apart)}
     with pytest.raises(ParamsError, match=r"encoder.watch: .* does not cover .*tiny-clip.json' \(encoder.config\)"):
-        own(images=str(root), encoder=encoder | {"pretrained": str(apart)})
+        parse_params(raw, origin="params.yaml")
 
 
 # -------------------------------------------------------------------------------------------------- pools, lines

@@ -10,7 +10,7 @@ from evaluate_cases import evaluate_params
 
 from wsoup.check.whole import parse_params
 from wsoup.paper.settings import Settings
-from wsoup.profiles.paper import Paper
+from wsoup.profiles.files import Paper
 from wsoup.report.labels import table
 from wsoup.report.results import Line, Results
 
@@ -49,7 +49,8 @@ def paper_settings(**changes: Any) -> Settings:
 
 @cache
 def _profile_paper() -> Settings:
-    raw = yaml.safe_load(Paper("/data", gpt_descriptors="/gpt", methods="all", fewshot_pickles="/pickles").text())
+    raw = yaml.safe_load(Paper("/data", gpt_descriptors="/gpt", methods="all").text())
+    raw["datasets"]["imagenet"]["fewshot_pickles"] = "/pickles"
     sections = parse_params(raw, origin="paper").model_dump(mode="json", by_alias=True)
     return Settings.of_run(sections, pools=Settings.of_paper().pools)
 

@@ -14,14 +14,18 @@ from wsoup.check.whole import parse_params
 from wsoup.paper import tables
 from wsoup.paper.coverage import Covered, coverage, lacks, of_params
 from wsoup.paper.settings import Settings
-from wsoup.paper.tables import TABLES
-from wsoup.profiles.paper import ENCODERS, Paper
+from wsoup.paper.tables import ENCODERS, TABLES
+from wsoup.profiles.files import Paper
 
 
 @cache
 def profile(**choices: Any) -> Settings:
-    given = {"gpt_descriptors": "/gpt", "methods": "all", "fewshot_pickles": "/pickles", "words": "/gpt/words.txt"}
+    """Profile paper; `encoder` and `fewshot_pickles` are keys of params.yaml."""
+    (model, pretrained), pickles = choices.pop("encoder", ENCODERS[0]), choices.pop("fewshot_pickles", "/pickles")
+    given = {"gpt_descriptors": "/gpt", "methods": "all", "words": "/gpt/words.txt"}
     raw = yaml.safe_load(Paper("/data", **{**given, **choices}).text())
+    raw["encoder"] |= {"model": model, "pretrained": pretrained}
+    raw["datasets"][raw["source"]]["fewshot_pickles"] = pickles
     return of_params(parse_params(raw, origin="paper").model_dump(mode="json", by_alias=True))
 
 
@@ -69,7 +73,7 @@ def test_every_known_difference_marks_a_row():
         ({"gpt_descriptors": None}, "zero_shot/Random descriptors", "descriptors.paths"),
         ({"gpt_descriptors": None}, "zero_shot/Descriptor soup", "no soups.descriptor"),
         ({}, "model_scaling/Open CLIP ViT-g/14: ZS", "params.yaml has no encoder.model=ViT-g-14*"),
-        ({"encoder": "ViT-L-14"}, "zero_shot/CLIP ZS", "params.yaml has no encoder.model=ViT-B-16*"),
+        ({"encoder": ENCODERS[2]}, "zero_shot/CLIP ZS", "params.yaml has no encoder.model=ViT-B-16*"),
         ({}, "laion_source/Word soup", "params.yaml has no source=laion"),
         ({}, "few_shot/MaPLe \u2020", "its authors' figure, or a text that the paper shortens"),
     ],
@@ -88,7 +92,7 @@ def test_a_need_is_a_key_that_is_set_or_a_value_or_member():
 def test_other_fewshot_images_mark_rows_selected_or_trained_on_them():
     """The authors' draws of ImageNet are CoOp's pickles; their images of LAION are not published."""
     rows = by_name(profile(fewshot_pickles=None))
-    why = ["datasets.imagenet.fewshot_pickles: none, the paper's are the authors' (--fewshot-pickles)"]
+    why = ["datasets.imagenet.fewshot_pickles: none, the paper's are the authors'"]
     assert rows["zero_shot/Word soup"].marks == rows["few_shot/Vanilla CoOp"].marks == why
     assert rows["zero_shot/CLIP ZS"].marks == rows["zero_shot/GPT centroids"].marks == []
     laion = coverage(profile(source="laion:/laion", fewshot_pickles=None), table="laion_source")
@@ -120,16 +124,17 @@ def test_pools_without_a_file_count_as_the_authors(tmp_path):
 
 
 def test_the_command_prints_coverage_of_params_yaml(tmp_path):
-    text = Paper("/data", gpt_descriptors="/gpt", fewshot_pickles="/pickles", words="/gpt/words.txt").text()
+    text = Paper("/data", gpt_descriptors="/gpt", words="/gpt/words.txt").text()
     (tmp_path / "params.yaml").write_text(text)
-    code, printed, _ = run("profile", "paper", "--table", "few_shot", "--params", str(tmp_path / "params.yaml"))
+    code, printed, _ = run("profile", "table", "few_shot", "--params", str(tmp_path / "params.yaml"))
     assert code == 0
-    assert "  x  Vanilla CoOp: coop, class_name\n" in printed
+    assert "  x  CLIP ZS: pretrained, class_name\n" in printed
+    assert "  *  Vanilla CoOp: coop, class_name; datasets.imagenet.fewshot_pickles: none" in printed
     assert "  -  ProDA: params.yaml has no finetune.methods.proda\n" in printed
     count, assumed = printed.splitlines()[-2:]
-    assert count == "23 rows: 10 filled (x), 2 filled but marked (*), 11 not (-)"
+    assert count == "23 rows: 1 filled (x), 11 filled but marked (*), 11 not (-)"
     assert assumed.startswith("Pools whose files are not there yet count as the authors'")
-    with pytest.raises(ParamsError, match="--table 'one' must be one of single_descriptors, word_chains, zero_shot"):
+    with pytest.raises(ParamsError, match="table 'one' must be one of single_descriptors, word_chains, zero_shot"):
         coverage(profile(), table="one")
 
 

@@ -16,13 +16,13 @@ from report_made import EVALUATE, both_seeds, results
 
 from wsoup.finetune.params import MethodParams
 from wsoup.paper import tables as paper
-from wsoup.profiles.files import of_paper
+from wsoup.profiles.files import methods_of
 from wsoup.report.accuracy import paper_tables, zero_shot_table
 from wsoup.report.labels import table
 from wsoup.report.results import Results
 from wsoup.report.tables import Table
 
-METHODS = {name: MethodParams.model_validate(method) for name, method in of_paper("all").items()}
+METHODS = {name: MethodParams.model_validate(method) for name, method in methods_of("all").items()}
 ROWS = {row.key: row for row in table(["descriptor", "word", "word_curve"])}
 LAST, COOP, MAPLE = "last_blocks 3 3", "prompt 3", "maple 3 3"
 CE, DIVERSE = "cross_entropy", "cross_entropy diversity 0.25 at 10"

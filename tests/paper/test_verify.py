@@ -23,7 +23,7 @@ from wsoup.paper import verify
 from wsoup.paper.coverage import of_params
 from wsoup.paper.settings import Settings
 from wsoup.paper.verify import Compared, Step
-from wsoup.profiles.paper import Paper
+from wsoup.profiles.files import Paper
 from wsoup.search.rank.source import Source
 from wsoup.soup.member import Member
 from wsoup.soup.soup import Soup
@@ -94,13 +94,15 @@ def test_the_authors_logs_are_complete():
 
 def test_only_the_authors_encoder_and_source_have_known_answers():
     def run(changes: dict[str, Any] | None = None, **choices: Any) -> Settings:
+        pickles = choices.pop("fewshot_pickles", None)
         raw = yaml.safe_load(Paper("/data", gpt_descriptors="/gpt", **choices).text())
         raw["encoder"] |= changes or {}
+        raw["datasets"][raw["source"]]["fewshot_pickles"] = pickles
         return of_params(parse_params(raw, origin="paper").model_dump(mode="json", by_alias=True))
 
     verify.check_encoder(run())
     for settings, difference in (
-        (run(encoder="ViT-B-32"), r"encoder ViT-B-32 / openai, theirs ViT-B-16 / openai\. Begin with `wsoup profile"),
+        (run({"model": "ViT-B-32"}), r"encoder ViT-B-32 / openai, theirs ViT-B-16 / openai\. Begin with"),
         (run({"interpolation": "bicubic"}), "encoder.interpolation: bicubic, the paper's bilinear"),
         (run({"decoding": "upright"}), "encoder.decoding: upright, the paper's stored"),
     ):

@@ -16,7 +16,7 @@ from wsoup.base.errors import ParamsError
 from wsoup.check.whole import parse_params
 from wsoup.pipeline.graph import reasons, stage_names
 from wsoup.pipeline.plan import Need, Needs, Planned, hours, plan, too_large
-from wsoup.profiles.paper import Paper
+from wsoup.profiles.files import Paper
 
 
 @pytest.fixture(scope="module")

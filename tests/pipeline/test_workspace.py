@@ -100,7 +100,7 @@ def test_profiles_and_the_papers_tables_are_read_from_any_folder(in_tmp):
     from wsoup.paper import tables as paper
 
     assert run("profile", "demo")[1] == project.file("params.yaml").read_text()
-    assert run("profile", "paper", "--data-root", "/data", "--without-descriptors")[0] == 0
+    assert run("profile", "paper", "--data-root", "/data", "--gpt-descriptors", "none")[0] == 0
     assert paper.read("zero_shot")[0]["method"] == "CLIP ZS"
 
 

@@ -17,17 +17,19 @@ from small_world import COLOURS, write_image_folder
 from wsoup.base.errors import DataError, MissingError, ParamsError
 from wsoup.check.whole import Params, parse_params
 from wsoup.datasets.paper import PAPER
-from wsoup.profiles import files
-from wsoup.profiles.files import DATA, FOLDER, filled, template, write
-from wsoup.profiles.own import own
-from wsoup.profiles.paper import ENCODERS, Paper
+from wsoup.paper.tables import ENCODERS
+from wsoup.profiles import files, own
+from wsoup.profiles.files import DATA, FOLDER, Paper, filled, template, write
 
 OTHER = {"one": (200, 30, 30), "two": (30, 180, 40)}
-TAG = {"model": "ViT-B-32", "pretrained": "openai"}
 
 
 def loaded(text: str) -> Params:
     return parse_params(yaml.safe_load(text), origin="params.yaml")
+
+
+def of_photos(images: object, **choices: Any) -> str:
+    return own.own(str(images), **{"model": "ViT-B-32", "pretrained": "openai", **choices})[0]
 
 
 # ------------------------------------------------------------------------------------------------------ templates
@@ -50,8 +52,8 @@ def written(tmp_path: Path) -> dict[str, str]:
         "project": (ROOT / "params.yaml").read_text(),
         **{f"template {name}": (FOLDER / f"{name}.yaml").read_text() for name in ("demo", "own", "paper")},
         **{f"demo {group}": files.demo(group) for group in files.GROUPS},
-        "own": own(images=root, encoder=TAG, test_fraction=None),
-        "paper": Paper("/data", gpt_descriptors="/gpt", methods="all", fewshot_pickles="/p", words="/gpt/w.txt").text(),
+        "own": of_photos(root),
+        "paper": Paper("/data", gpt_descriptors="/gpt", methods="all", words="/gpt/w.txt").text(),
         "dtd": Paper("/data", source="dtd").text(),
     }
 
@@ -112,7 +114,7 @@ def test_the_profile_has_every_setting_that_the_paper_fixes() -> None:
     raw = values(of_paper(methods="all").model_dump(mode="json", by_alias=True))
     fixed = yaml.safe_load((DATA / "paper/settings.yaml").read_text())
     del fixed["pools"], fixed["differs"], fixed["depends"]
-    fixed["finetune"]["methods"] = files.of_paper("all")
+    fixed["finetune"]["methods"] = files.methods_of("all")
     assert {key: raw[key] for key in values(fixed)} == values(fixed)
 
 
@@ -127,19 +129,16 @@ def test_the_authors_words_come_from_a_file_that_dvc_watches(tmp_path) -> None:
     assert (alone.words.path, alone.words.watch) == ("/lists/words.txt", "/lists/words.txt")
     (tmp_path / "own.txt").write_text("".join(f"w{i}\n" for i in range(1200)))
     assert of_paper(gpt=str(tmp_path), words=str(tmp_path / "own.txt")).candidates.words.count == 1200
-    with pytest.raises(
-        ParamsError, match=r"--waffle /x\.txt must lie in the folder of --gpt-descriptors, .* into /gpt"
-    ):
-        of_paper(waffle="/x.txt")
 
 
 def test_descriptors_are_an_explicit_choice() -> None:
-    for options, message in (
-        ([], "the paper's descriptors are needed: --gpt-descriptors DIR with the files of gpt_descriptors/ in github"),
-        (["--gpt-descriptors", "/gpt", "--without-descriptors"], "give either --gpt-descriptors or --without-desc"),
-    ):
-        code, _, errors = run("profile", "paper", "--data-root", "/data", *options)
-        assert (code, message in errors) == (1, True)
+    code, _, errors = run("profile", "paper", "--data-root", "/data")
+    message = "the paper's descriptors are needed: --gpt-descriptors DIR with the files of gpt_descriptors/ in github"
+    assert (code, message in errors) == (1, True)
+    assert run("profile", "paper", "--data-root", "/data", "--gpt-descriptors", "none")[:2] == (
+        0,
+        Paper("/data").text(),
+    )
     params = of_paper(gpt=None, methods="all")
     assert params.candidates.descriptors.paths == []
     assert list(params.soups) == ["word", "word_curve", "top", "sample"]
@@ -149,19 +148,18 @@ def test_descriptors_are_an_explicit_choice() -> None:
 
 def test_odd_folder_names_survive() -> None:
     root = "/my data: {all}, #1"
-    params = of_paper(root, gpt=root, fewshot_pickles=root)
+    params = of_paper(root, gpt=root)
     assert {dataset.root for dataset in params.datasets.values()} == {root}
     assert params.candidates.descriptors.paths == [f"{root}/descriptors_imagenet.json"]
-    assert params.datasets["imagenet"].fewshot_pickles == root
 
 
-@pytest.mark.parametrize(("model", "tag"), ENCODERS.items())
-def test_the_papers_encoders_are_open_clips(model: str, tag: str) -> None:
+def test_the_papers_encoders_are_open_clips_and_named_in_the_profile() -> None:
     import open_clip
 
-    params = of_paper(encoder=model)
-    assert (params.encoder.model, params.encoder.pretrained) == (model, tag)
-    assert (model, tag) in open_clip.list_pretrained()
+    encoder = of_paper().encoder
+    assert (encoder.model, encoder.pretrained) == ENCODERS[0]
+    assert set(ENCODERS) <= set(open_clip.list_pretrained())
+    assert [pair for pair in ENCODERS[1:] if " / ".join(pair) not in template("paper")] == []
 
 
 def test_with_another_source_imagenet_is_a_target_and_shifts_are_left_out() -> None:
@@ -177,7 +175,6 @@ def test_with_another_source_imagenet_is_a_target_and_shifts_are_left_out() -> N
 
 def test_choices_that_the_paper_lacks_are_refused() -> None:
     for choice, message in (
-        ({"encoder": "RN50"}, "--encoder 'RN50' is not one of the paper's: ViT-B-16, ViT-B-32, "),
         *(
             ({"source": source}, f"--source {source!r} is not one of the paper's datasets with training images")
             for source in ("imagenet_a", "laion", "dtd:/laion")
@@ -191,7 +188,7 @@ def test_choices_that_the_paper_lacks_are_refused() -> None:
 def test_every_soup_of_the_profiles_has_a_sample_of_at_least_64_members_to_beat(tmp_path: Path) -> None:
     """The verdict compares selections with it; of a small pool of the user's descriptors all are drawn."""
     root = write_image_folder(tmp_path / "set", splits={"train": 2, "test": 1}, classes=COLOURS)
-    for params in (of_paper(), loaded(template("demo")), loaded(own(images=str(root), encoder=TAG))):
+    for params in (of_paper(), loaded(template("demo")), loaded(of_photos(root))):
         for name in ("word", "top"):
             assert params.soups["sample"].m >= 64  # 8 random words are noisy
             assert params.soups[name].pool == params.soups["sample"].pool
@@ -204,18 +201,17 @@ def test_every_soup_of_the_profiles_has_a_sample_of_at_least_64_members_to_beat(
 
 def test_one_list_makes_the_toys_methods_and_the_papers() -> None:
     toy_methods, theirs = loaded(files.demo("all")).finetune.methods, of_paper(methods="all").finetune.methods
-    scales = yaml.safe_load((DATA / "toy/scales.yaml").read_text())
     missing = set(theirs) - set(toy_methods)
-    assert missing == {*scales["left_out"], "coop_diverse_16"}  # the toy world has no word_curve
+    assert missing == {"bitfit_3", "ssf_3", "coop_diverse_16"}  # two blocks a tower, and no word_curve
     assert list(toy_methods) == [name for name in theirs if name not in missing]
     for name, method in toy_methods.items():
-        assert method.tune.kind == theirs[name].tune.kind
+        toy_loss, their_loss = (
+            each.loss.model_dump(exclude={"teacher_logit_scale"}) for each in (method, theirs[name])
+        )
+        assert (method.tune.kind, toy_loss) == (theirs[name].tune.kind, their_loss)
         assert (method.soup, method.members) == (theirs[name].soup, theirs[name].members)
-
-
-def test_the_demos_methods_are_on_the_list() -> None:
     shown, known = (loaded(files.demo(group)).finetune.methods for group in (None, "core"))
-    assert shown == {name: known[name].model_copy(update={"snapshots": None}) for name in ("coop", "coop_diverse")}
+    assert shown == {name: known[name] for name in ("coop", "coop_diverse")}
 
 
 def test_the_number_in_a_methods_name_is_its_size() -> None:
@@ -235,80 +231,54 @@ def test_the_number_in_a_methods_name_is_its_size() -> None:
 
 @pytest.mark.parametrize(("group", "count"), [("core", 4), ("few-shot", 11), ("diversity", 8), ("all", 61)])
 def test_groups_of_methods(group: str, count: int) -> None:
-    assert len(files.of_paper(group)) == count
+    assert len(files.methods_of(group)) == count
 
 
 # ------------------------------------------------------------------------------------------------------------ own
 
 
-def test_a_folder_of_train_and_test_is_the_source(tmp_path: Path) -> None:
+def test_a_folder_of_train_and_test_is_the_source(tmp_path: Path, tiny_encoder_files: dict[str, str]) -> None:
     root = write_image_folder(tmp_path / "my pets", splits={"train": 5, "test": 2}, classes=COLOURS)
-    params = loaded(own(images=str(root), encoder=TAG))
+    params = loaded(of_photos(root))
     assert params.source == "my_pets"
     assert params.datasets["my_pets"].root == str(root)
     assert params.fewshot.shots == 5
     assert params.encoder.watch == "data/nothing_to_watch.txt"
     assert params.finetune.methods == {}
+    weights = tiny_encoder_files["pretrained"]
+    assert loaded(of_photos(root, pretrained=weights)).encoder.watch == weights
 
 
 def test_other_folders_are_targets_by_their_classes(tmp_path: Path) -> None:
     write_image_folder(tmp_path / "photo", splits={"train": 20, "test": 1}, classes=COLOURS)
     write_image_folder(tmp_path / "art", splits={"test": 1}, classes=COLOURS)
     write_image_folder(tmp_path / "other", splits={"test": 1}, classes=OTHER)
-    params = loaded(own(images=str(tmp_path), encoder=TAG, template="{c}, a colour."))
+    params = loaded(of_photos(tmp_path))
     roles = {name: dataset.role for name, dataset in params.datasets.items()}
     assert roles == {"photo": "source", "art": "dg", "other": "xd"}
     assert params.fewshot.shots == 16
     assert all(dataset.verify and dataset.watch == dataset.root for dataset in params.datasets.values())
-    assert params.datasets["art"].template == "{c}, a colour."
 
 
-def test_local_weights_are_watched_with_their_config(tmp_path: Path, tiny_encoder_files: dict[str, str]) -> None:
-    root = write_image_folder(tmp_path / "set", splits={"train": 2, "test": 1}, classes=COLOURS)
-    given: dict[str, Any] = {key: tiny_encoder_files[key] for key in ("model", "pretrained", "config")}
-    params = loaded(own(images=str(root), encoder=given | {"image_mean": [0.5, 0.5, 0.5]}))
-    assert params.encoder.watch == str(Path(given["pretrained"]).parent)
-    assert params.encoder.image_mean == (0.5, 0.5, 0.5)
-    alone = loaded(own(images=str(root), encoder=TAG | {"pretrained": given["pretrained"]}))
-    assert alone.encoder.watch == given["pretrained"]
-
-
-def test_folders_templates_and_weights_that_make_no_run_are_refused(tmp_path: Path) -> None:
-    root = write_image_folder(tmp_path / "set", splits={"train": 2, "test": 1}, classes=COLOURS)
-    for choice, error, message in (
-        ({"images": str(tmp_path / "nowhere")}, MissingError, "nowhere does not exist or is not a folder"),
-        ({"template": "a photo."}, ParamsError, "own: datasets.set.template: template .* must hold exactly one"),
-        ({"template": "a {} and a {}."}, ParamsError, "must hold exactly one"),
-        ({"encoder": TAG | {"pretrained": "none.safetensors"}}, MissingError, "weights file none.safetensors does not"),
-        ({"encoder": TAG | {"mean": 0.5}}, ParamsError, "own: unknown key .encoder.mean.; did you mean .image_mean."),
-    ):
-        with pytest.raises(error, match=message):
-            own(**{"images": str(root), "encoder": TAG, **choice})
-    for name in ("a", "b"):
-        write_image_folder(tmp_path / "two" / name, splits={"test": 1}, classes=COLOURS)
-    with pytest.raises(DataError, match=r"or folders of which exactly one has train/ \(found none\)"):
-        own(images=str(tmp_path / "two"), encoder=TAG)
-    for name in ("a", "b"):
-        write_image_folder(tmp_path / "two" / name, splits={"train": 1}, classes=COLOURS)
-    with pytest.raises(DataError, match=r"exactly one has train/ \(found 2: a, b\)"):
-        own(images=str(tmp_path / "two"), encoder=TAG)
+def test_folders_that_make_no_run_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(MissingError, match="nowhere does not exist or is not a folder"):
+        of_photos(tmp_path / "nowhere")
+    for splits, found in (({"test": 1}, "none"), ({"train": 1}, "2: a, b")):
+        for name in ("a", "b"):
+            write_image_folder(tmp_path / "two" / name, splits=splits, classes=COLOURS)
+        with pytest.raises(DataError, match=rf"or folders of which exactly one has train/ \(found {found}\)"):
+            of_photos(tmp_path / "two")
 
 
 def test_a_folder_without_a_split_is_a_source_with_a_test_fraction(in_tmp: Path) -> None:
     root = write_image_folder(Path("all"), splits={"x": 30}, classes=COLOURS) / "x"
     with pytest.raises(DataError, match=r"--test-fraction 0.3 takes them from a folder of <class>/<image>"):
-        own(images=str(root), encoder=TAG)
-    params = loaded(own(images=str(root), encoder=TAG, test_fraction=0.3))
+        of_photos(root)
+    params = loaded(of_photos(root, test_fraction=0.3))
     assert (params.source, params.datasets["x"].test_fraction) == ("x", 0.3)
     assert 10 <= params.fewshot.shots <= 16  # of the training images
-    assert loaded(own(images="all", encoder=TAG, test_fraction=0.3)).source == "x"
-    with pytest.raises(ParamsError, match=r"--test-fraction is 30, expected a share between 0 and 1"):
-        own(images=str(root), encoder=TAG, test_fraction=30)
-    flowers = write_image_folder(Path("flowers"), splits={"test": 4}, classes=COLOURS) / "test"
-    assert loaded(own(images=str(flowers), encoder=TAG, test_fraction=0.3)).source == "flowers"
-    write_image_folder(Path("all/y"), splits={"test": 1}, classes=COLOURS)
-    with pytest.raises(DataError, match=r"found folders of folders \(x, y\). With several datasets, give the source"):
-        own(images="all", encoder=TAG, test_fraction=0.3)
+    with pytest.raises(ParamsError, match=r"test_fraction: 30"):
+        of_photos(root, test_fraction=30)
 
 
 # -------------------------------------------------------------------------------------------------------- in place
@@ -341,7 +311,7 @@ def test_images_below_the_pipeline_are_kept_out_of_git_once(in_tmp: Path) -> Non
     Path(".gitignore").write_text("/artifacts/")
     for name, splits in (("photo", {"train": 3, "test": 1}), ("sketch", {"test": 1})):
         write_image_folder(Path("my photos") / name, splits=splits, classes=COLOURS)
-    text = own(images="my photos", encoder=TAG)
+    text = of_photos("my photos")
     assert write(text, out=Path("params.yaml")) == [
         ".gitignore names /my photos/photo/, /my photos/sketch/: images stay out of git"
     ]

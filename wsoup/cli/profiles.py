@@ -12,18 +12,7 @@ from wsoup.cli.common import Force, ParamsFile
 
 profile_app = typer.Typer(help="Write a params.yaml to start from.", no_args_is_help=True)
 
-DataRoot = Annotated[str | None, typer.Option(help="The folder with CoOp's dataset folders.")]
-GptDescriptors = Annotated[
-    str | None, typer.Option(help="The folder with classification-by-description's descriptors_*.json.")
-]
-WithoutDescriptors = Annotated[
-    bool, typer.Option("--without-descriptors", help="Leave out descriptors and the rows that need them.")
-]
 Out = Annotated[Path | None, typer.Option(help="The file to write (default: stdout).")]
-MethodsGroup = Annotated[
-    str,
-    typer.Option("--methods", help="What to finetune: core, few-shot, diversity, parameter-efficiency or all."),
-]
 
 
 @profile_app.command("demo")
@@ -46,25 +35,24 @@ def profile_demo(
 
 @profile_app.command("paper")
 def profile_paper(
-    data_root: DataRoot = None,
-    gpt_descriptors: GptDescriptors = None,
-    without_descriptors: WithoutDescriptors = False,
-    methods: MethodsGroup = "core",
-    encoder: Annotated[
-        str, typer.Option(help="One of the paper's models: ViT-B-16, ViT-B-32, ViT-L-14, ...")
-    ] = "ViT-B-16",
+    data_root: Annotated[str, typer.Option(help="The folder with CoOp's dataset folders.")],
+    gpt_descriptors: Annotated[
+        str | None,
+        typer.Option(
+            help="The folder with classification-by-description's descriptors_*.json, or `none`: leave out descriptors "
+            "and the rows that need them."
+        ),
+    ] = None,
+    methods: Annotated[
+        str,
+        typer.Option(help="What to finetune: core, few-shot, diversity, parameter-efficiency or all."),
+    ] = "core",
     source: Annotated[
         str,
         typer.Option(
             help="imagenet, another dataset with training images, or laion:FOLDER (images, a folder or tar per class)."
         ),
     ] = "imagenet",
-    fewshot_pickles: Annotated[
-        str | None,
-        typer.Option(
-            help="The folder with CoOp's own few-shot splits of the source, shot_16-seed_1.pkl ... (default: drawn)."
-        ),
-    ] = None,
     words: Annotated[
         str | None,
         typer.Option(
@@ -72,18 +60,6 @@ def profile_paper(
             "(default: words of wordfreq; their rows are marked)."
         ),
     ] = None,
-    waffle: Annotated[
-        str | None,
-        typer.Option(help="The authors' list of Waffle's texts, in the same folder (default: made of pools; marked)."),
-    ] = None,
-    table: Annotated[
-        str | None,
-        typer.Option(
-            help="Write no profile, but list which rows of this table of the paper (or `all`) --params fills or not, "
-            "and why. shots: run params.yaml here with 1 to 16 shots, and print the figure's data."
-        ),
-    ] = None,
-    params: ParamsFile = Path("params.yaml"),
     out: Out = None,
     force: Force = False,
 ) -> None:
@@ -91,37 +67,36 @@ def profile_paper(
 
     Example: wsoup profile paper --data-root /data --gpt-descriptors /data/gpt --methods few-shot --out params.yaml
     """
-    from wsoup.profiles.paper import NEEDS, Paper
+    from wsoup.profiles.files import NEEDS, Paper
 
+    if gpt_descriptors is None:
+        raise ParamsError(NEEDS)
+    gpt = None if gpt_descriptors == "none" else gpt_descriptors
+    paper = Paper(data_root, gpt_descriptors=gpt, methods=methods, source=source, words=words)
+    _put(paper.text(), out=out, force=force)
+
+
+@profile_app.command("table")
+def profile_table(
+    table: Annotated[str, typer.Argument(help="One of the paper's tables, all of them, or shots.")] = "all",
+    params: ParamsFile = Path("params.yaml"),
+) -> None:
+    """Which rows of the paper's tables a params.yaml fills or not, and why.
+
+    shots: run params.yaml here with 1 to 16 shots, and print the figure's data.
+
+    Example: wsoup profile table few_shot
+    """
     if table == "shots":
-        from wsoup.pipeline.shots import over_shots
+        from wsoup.pipeline.graph import over_shots
 
         print(over_shots())
         return
-    if table is not None:
-        from wsoup.check.whole import load_params
-        from wsoup.paper.coverage import as_text, coverage, of_params
+    from wsoup.check.whole import load_params
+    from wsoup.paper.coverage import as_text, coverage, of_params
 
-        run = of_params(load_params(params).model_dump(mode="json", by_alias=True))
-        print(as_text(coverage(run, table=table)), end="")
-        return
-    if data_root is None:
-        raise ParamsError("profile paper needs --data-root, the folder with CoOp's dataset folders")
-    if (gpt_descriptors is None) != without_descriptors:
-        both = "give either --gpt-descriptors or --without-descriptors, not both"
-        raise ParamsError(NEEDS if gpt_descriptors is None else both)
-    given = Paper(
-        data_root,
-        gpt_descriptors=gpt_descriptors,
-        methods=methods,
-        encoder=encoder,
-        source=source,
-        fewshot_pickles=fewshot_pickles,
-        words=words,
-        waffle=waffle,
-    )
-    text = given.text()
-    _put(text, out=out, force=force)
+    run = of_params(load_params(params).model_dump(mode="json", by_alias=True))
+    print(as_text(coverage(run, table=table)), end="")
 
 
 @profile_app.command("own")
@@ -132,18 +107,6 @@ def profile_own(
     classes: common.Names = None,
     model: common.Model = None,
     pretrained: common.Pretrained = "openai",
-    config: common.Config = None,
-    template: Annotated[str, typer.Option(help="Prompt template with one {}.")] = "a photo of a {}.",
-    shots: Annotated[
-        int | None,
-        typer.Option(help="Training images per class and seed (default: 16, or as many as the smallest class has)."),
-    ] = None,
-    descriptors: Annotated[
-        str | None,
-        typer.Option(
-            help="Your own pool of descriptors: a text file or GPT-descriptor JSON (default: a few hundred of wsoup's)."
-        ),
-    ] = None,
     test_fraction: Annotated[
         float | None,
         typer.Option(help="Share of images to test on if there are no train/ and test/, for example 0.3."),
@@ -154,26 +117,19 @@ def profile_own(
     """Your own images: source and targets from a folder, with absolute paths.
 
     The default model is ViT-B-32; it may also be hf-hub:owner/name or local-dir:FOLDER.
-    A local model may need image_mean, image_std, interpolation or quick_gelu under
-    encoder in params.yaml (docs/params.md).
+    A local model may need config, image_mean, image_std, interpolation or quick_gelu under
+    encoder in params.yaml, which also has template, shots and descriptors (docs/params.md).
 
     Example: wsoup profile own --images photos --out params.yaml
     """
-    from wsoup.profiles.own import better_names, own
+    from wsoup.profiles.own import own
 
-    name = model or (Path(config).stem if config else "ViT-B-32")
-    text = own(
-        images=images,
-        encoder={"model": name, "pretrained": pretrained, "config": config},
-        template=template,
-        shots=shots,
-        descriptors=descriptors,
-        test_fraction=test_fraction,
-        classes=classes,
+    text, hint = own(
+        images, model=model or "ViT-B-32", pretrained=pretrained or "", test_fraction=test_fraction, classes=classes
     )
     _put(text, out=out, force=force)
-    if line := better_names(text):
-        print(line, file=sys.stderr)
+    if hint:
+        print(hint, file=sys.stderr)
 
 
 def _put(text: str, *, out: Path | None, force: bool) -> None:

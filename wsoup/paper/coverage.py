@@ -56,7 +56,7 @@ def coverage(run: Settings, *, table: str) -> list[Covered]:
         ParamsError: no such table.
     """
     if table not in (*TABLES, "all"):
-        raise ParamsError(f"--table {table!r} must be one of {', '.join(TABLES)}, all")
+        raise ParamsError(f"table {table!r} must be one of {', '.join(TABLES)}, all")
     paper, encoder, rows = Settings.of_paper(), encoder_id(run), []
     run = replace(run, pools={**paper.pools, **run.pools})
     for row in (row for name in (TABLES if table == "all" else (table,)) for row in tables.rows(name)):

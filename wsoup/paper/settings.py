@@ -149,7 +149,7 @@ def images_differ(run: Settings) -> Iterable[str]:
         elif source != "imagenet":
             yield f"source: {source}, the paper's imagenet"
         elif run.values.get(f"datasets.{source}.fewshot_pickles") is None:
-            yield f"datasets.{source}.fewshot_pickles: none, the paper's are the authors' (--fewshot-pickles)"
+            yield f"datasets.{source}.fewshot_pickles: none, the paper's are the authors'"
 
 
 def dataset_differs(run: Settings, name: str, *, test_split: str | None = None) -> Iterable[str]:

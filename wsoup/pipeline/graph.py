@@ -1,9 +1,10 @@
-"""Which stages dvc.yaml makes of params.yaml, and which of them would run again now. DVC is asked.
+"""Which stages dvc.yaml makes of params.yaml, which of them would run again now, and a run for each number of shots.
 
-DVC skips what follows a stage that ran again and made the same bytes; that cannot be known beforehand, so everything
-behind a change counts as running.
+DVC is asked. It skips what follows a stage that ran again and made the same bytes; that cannot be known beforehand, so
+everything behind a change counts as running.
 """
 
+import subprocess
 import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
@@ -17,7 +18,14 @@ from dvc.repo import Repo, lock_repo
 from dvc.scm import NoSCM
 
 from wsoup.base.errors import MismatchError, MissingError, one_line
+from wsoup.disk.store import fingerprint
+from wsoup.params.section import read_yaml
 from wsoup.pipeline.inputs import DVC_YAML, PARAMS
+from wsoup.report.compare import Revision
+from wsoup.report.results import ROLES
+
+SHOTS = (1, 2, 4, 8, 16)
+"""The numbers of few-shot images in the paper's figure; those above ``fewshot.shots`` of params.yaml are left out."""
 
 
 def stage_names() -> list[str]:
@@ -77,3 +85,29 @@ def _repository() -> Iterator[Any]:
     except Exception as error:  # DVC's own errors, and any that a damaged dvc.yaml or dvc.lock causes in it
         reason = one_line(error, limit=300) or type(error).__name__
         raise MismatchError(f"DVC cannot read {DVC_YAML} and {PARAMS}: {reason}") from None
+
+
+def over_shots(root: Path = Path()) -> str:
+    """Run what params.yaml says with each of `SHOTS` that no experiment has yet; every row of all, as CSV.
+
+    The runs are `dvc exp run --temp`: they leave the working folder alone and share DVC's cache. Their names end in a
+    digest of params.yaml, so that those that ended are found again and none replaces another.
+
+    Raises:
+        MismatchError: a run failed.
+    """
+    params = dict(read_yaml(root / PARAMS))
+    lines = [f"shots,variant,row,{','.join(ROLES)}"]
+    for n in (n for n in SHOTS if n <= params["fewshot"]["shots"]):
+        name = f"shots-{n}-{fingerprint(params)[:8]}"
+        try:
+            record = Revision(name, root=root).record
+        except MissingError:
+            command = ["dvc", "exp", "run", "--temp", "--name", name, "-S", f"fewshot.shots={n}"]
+            if subprocess.run(command, cwd=root, check=False).returncode:
+                raise MismatchError(f"the run with {n} shots failed; the next call goes on from there") from None
+            record = Revision(name, root=root).record
+        for variant, rows in record.rows.items():
+            for row, places in rows.items():
+                lines.append(f"{n},{variant},{row},{','.join(str(places.get(role, '')) for role in ROLES)}")
+    return "\n".join(lines)

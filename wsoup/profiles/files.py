@@ -1,16 +1,15 @@
-"""params.yaml as text: templates, values filled in with comments kept, finetuned methods, and writing it to a file.
+"""params.yaml as text: templates, values filled in with comments kept, writing it to a file, and that of the paper.
 
 Lists and sections are in block style, without quotes, null or long lines, because DVC's writer writes them so: `dvc exp
 run -S` then changes the lines of the values set and no other. After a list comes a key at once: what follows it, a
 comment or an empty line, DVC would lose with the old list.
-
-Methods are at the paper's settings or at the toy world's scales: data/paper/methods.yaml is the one list of them, and
-data/toy/scales.yaml holds everything that the toy world changes.
 """
 
 import io
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,23 +19,39 @@ from ruamel.yaml import YAML
 from wsoup.base import project
 from wsoup.base.errors import ParamsError
 from wsoup.base.outputs import claim
+from wsoup.datasets.paper import PAPER
 from wsoup.disk.store import write_bytes
+from wsoup.paper.settings import Settings
+from wsoup.paper.tables import single_texts
 from wsoup.params.section import parse_yaml
 from wsoup.runtime.process import git
+from wsoup.search.rank.pools import texts_of
 
 DATA = project.file("data")
 FOLDER = DATA / "profiles"
-NOTHING_TO_WATCH = "data/nothing_to_watch.txt"
 SCHEMA = "# yaml-language-server: $schema={}params.schema.json\n"
 """The first line of every params.yaml, for editors, which look beside the file."""
-HEAD = """\
-# The toy world with more finetuned methods (`wsoup profile demo --methods {group}`): those of
-# data/paper/methods.yaml at the scales of data/toy/scales.yaml. All of them take about an hour on two cores.
-"""
-ITERATIONS = 150
-PAPER_ITERATIONS = 750
 GROUPS = ("core", "few-shot", "diversity", "parameter-efficiency", "all")
 """Values of `--methods`: the four methods that most people want, a table of the paper, or everything."""
+TOY_HEAD = """\
+# The toy world with more finetuned methods (`wsoup profile demo --methods {group}`): those of data/toy/methods.yaml.
+# All of them take about an hour on two cores.
+"""
+TOY_ITERATIONS = 150
+DESCRIPTOR_SOUPS = ("soups.descriptor", "soups.descriptor_sample")
+"""Keys removed from the template if there are no descriptors."""
+NEEDS = """\
+the paper's descriptors are needed: --gpt-descriptors DIR with the files of gpt_descriptors/ in \
+github.com/Chris210634/word_soups (first published in sachit-menon/classify_by_description_release): \
+descriptors_imagenet.json is the pool of 4,227 that descriptor soups and random descriptors are drawn from, and each \
+dataset's own file (descriptors_pets.json, ...) makes its GPT rows; or --gpt-descriptors none, which leaves out the \
+rows GPT centroids, GPT score mean, Random descriptors, Descriptor soup (all with their offset trick) and the upper \
+bound"""
+WITHOUT = """\
+# The paper's setting (arXiv 2311.13612) without descriptors, made by `wsoup profile paper --gpt-descriptors none`: the
+# rows GPT centroids, GPT score mean, Random descriptors, Descriptor soup (all with their offset trick) and the upper
+# bound are left out, and Waffle's characters are not drawn from the authors' pool.
+"""
 
 
 def template(name: str) -> str:
@@ -79,11 +94,6 @@ def _section(text: str, name: str) -> tuple[int, int]:
     return start, start + len(re.sub(r"(?m)(^[ \t]*(#.*)?\n)*\Z", "", section))
 
 
-def descriptor_pool(path: str, *, watch: str) -> dict[str, Any]:
-    """Values for `filled`: a pool of descriptors, and what DVC watches for it."""
-    return {"candidates.descriptors.paths": [path], "candidates.watch": watch}
-
-
 def write(text: str, *, out: Path, force: bool = False) -> list[str]:
     """Write a profile to `out` atomically; returns one line on each thing done besides.
 
@@ -100,11 +110,12 @@ def write(text: str, *, out: Path, force: bool = False) -> list[str]:
 
 
 def _ignore(text: str, *, folder: Path) -> list[str]:
-    """Add image folders below `folder` to its .gitignore unless git already tracks or ignores them."""
+    """Add image folders below `folder` to its .gitignore if `git add` would take any of their files."""
     datasets = parse_yaml(text, origin="params.yaml")["datasets"].values()
-    roots = [Path(dataset.get("root", dataset["watch"])) for dataset in datasets]
-    below = [place.relative_to(folder) for place in map(Path.resolve, roots) if folder in place.parents]
-    new = [f"/{place.as_posix()}/" for place in below if _untracked(str(place), folder=folder)]
+    roots = [Path(dataset.get("root", dataset["watch"])).resolve() for dataset in datasets]
+    inside = [root.relative_to(folder).as_posix() for root in roots if folder in root.parents]
+    others = partial(git, "ls-files", "--others", "--exclude-standard", "--directory", "--", folder=folder)
+    new = [f"/{root}/" for root in inside if others(root)]
     if new:
         file = folder / ".gitignore"
         existing = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
@@ -112,25 +123,12 @@ def _ignore(text: str, *, folder: Path) -> list[str]:
     return new
 
 
-def _untracked(place: str, *, folder: Path) -> bool:
-    """Whether `git add` would take a folder of which git tracks nothing yet."""
-    others = git("ls-files", "--others", "--exclude-standard", "--directory", "--", place, folder=folder)
-    return bool(others) and not git("ls-files", "--", place, folder=folder)
-
-
-def demo(group: str | None = None) -> str:
-    """The toy world's params.yaml; with one of `GROUPS`, those finetuned methods, trained for longer."""
-    if group is None:
-        return template("demo")
-    values = {"finetune.iterations": ITERATIONS, "finetune.methods": of_toy(group)}
-    return filled(template("demo"), values, head=HEAD.format(group=group))
-
-
-def of_paper(group: str, *, soups: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
-    """Section finetune.methods of one of `GROUPS`, at the paper's settings.
+def methods_of(group: str, *, world: str = "paper", soups: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
+    """Section finetune.methods of one of `GROUPS`.
 
     Args:
         group: one of `GROUPS`.
+        world: paper, or toy: data/<world>/methods.yaml.
         soups: leave out methods that need any other soup; None keeps all.
 
     Raises:
@@ -139,7 +137,7 @@ def of_paper(group: str, *, soups: Collection[str] | None = None) -> dict[str, d
     if group not in GROUPS:
         raise ParamsError(f"--methods {group!r} must be one of {', '.join(GROUPS)}")
     chosen = {}
-    for name, method in _read("paper/methods.yaml").items():
+    for name, method in yaml.safe_load((DATA / world / "methods.yaml").read_text(encoding="utf-8")).items():
         groups, soup = method.pop("group"), method["soup"]
         if group in ("all", *groups) and (soups is None or soup in ("class_name", *soups)):
             chosen[name] = method
@@ -148,32 +146,94 @@ def of_paper(group: str, *, soups: Collection[str] | None = None) -> dict[str, d
     return chosen
 
 
-def of_toy(group: str) -> dict[str, dict[str, Any]]:
-    """The same at the scales of data/toy/scales.yaml, without methods that need a soup that the toy world lacks."""
-    scales = _read("toy/scales.yaml")
-    chosen = {
-        name: _scaled(method, scales)
-        for name, method in of_paper(group, soups=("descriptor", "word")).items()
-        if name not in scales["left_out"]
-    }
-    for name, snapshots in scales["snapshots"].items():
-        if name in chosen:
-            chosen[name]["snapshots"] = snapshots
-    return chosen
+def demo(group: str | None = None) -> str:
+    """The toy world's params.yaml; with one of `GROUPS`, those finetuned methods, trained for longer."""
+    if group is None:
+        return template("demo")
+    values = {"finetune.iterations": TOY_ITERATIONS, "finetune.methods": methods_of(group, world="toy")}
+    return filled(template("demo"), values, head=TOY_HEAD.format(group=group))
 
 
-def _scaled(method: dict[str, Any], scales: dict[str, Any]) -> dict[str, Any]:
-    tune, loss = dict(method["tune"]), dict(method["loss"])
-    for key in tune.keys() & {"blocks", "depth"}:
-        tune[key] = min(tune[key], scales["most_blocks"])
-    if "teacher_logit_scale" in loss:
-        loss["teacher_logit_scale"] = scales["teacher_logit_scale"]
-    scaled = {**method, "tune": tune, "loss": loss}
-    if "iterations" in scaled:
-        scaled["iterations"] = scaled["iterations"] * scales["iterations"] // PAPER_ITERATIONS
-    rates = scales["rates"].get(loss["kind"]) or scales["rates"].get(tune["kind"])
-    return scaled | (dict(zip(("learning_rate", "prompt_factor"), rates, strict=True)) if rates else {})
+@dataclass(frozen=True)
+class Paper:
+    """The paper's params.yaml, by the options of `wsoup profile paper`; no file needs to be there yet.
 
+    Attributes:
+        data_root: the folder that holds CoOp's folders.
+        gpt_descriptors: folder of ``descriptors_*.json``; None leaves out all rows that need them.
+        methods: one of `GROUPS`.
+        source: one of the paper's datasets with training images, or ``laion:FOLDER``, the folder of LAION's images by
+            ImageNet class (`wsoup.datasets.coop`).
+        words: text file of common words, one per line, wherever it lies: the pool of words, and what the soft
+            descriptors of ProDA and the CoOp ensemble start from; None takes wordfreq's and the tokenizer's, and the
+            report marks rows that depend on them.
+    """
 
-def _read(path: str) -> Any:
-    return yaml.safe_load((DATA / path).read_text(encoding="utf-8"))
+    data_root: str
+    gpt_descriptors: str | None = None
+    methods: str = "core"
+    source: str = "imagenet"
+    words: str | None = None
+
+    def text(self) -> str:
+        """The file; raises ParamsError for an unknown source or group."""
+        gpt, datasets = self.gpt_descriptors, self._datasets()
+        soups = ("word", "word_curve") if gpt is None else ("descriptor", "word", "word_curve")
+        source, chosen = next(iter(datasets)), methods_of(self.methods, soups=soups)
+        values: dict[str, Any] = {
+            "source": source,
+            "datasets": datasets,
+            "finetune.methods": chosen,
+            "evaluate.texts": [text for text in single_texts(source) if text],
+        }
+        if self.words is not None:
+            values |= self._words(self.words)
+            for method in chosen.values():
+                if method["tune"].get("start") == "words":
+                    method["tune"] = method["tune"] | {"words": self.words}
+        if gpt is None:
+            return filled(template("paper"), {**values, **dict.fromkeys(DESCRIPTOR_SOUPS)}, head=WITHOUT)
+        pool = {"candidates.descriptors.paths": [f"{gpt}/descriptors_imagenet.json"], "candidates.watch": gpt}
+        return filled(template("paper"), {**values, **pool})
+
+    @staticmethod
+    def _words(path: str) -> dict[str, Any]:
+        """Values for `filled`: the whole list of words, with the authors' count if the file does not exist yet."""
+        count = len(texts_of(path)) if Path(path).is_file() else Settings.of_paper().pools["words"]["count"]
+        return {"candidates.words.path": path, "candidates.words.watch": path, "candidates.words.count": count}
+
+    def _datasets(self) -> dict[str, dict[str, Any]]:
+        """Section datasets, the source first. With another source ImageNet is a target, and its shifts are left out."""
+        source, _, laion = self.source.partition(":")
+        sources = [name for name, known in PAPER.items() if known.role != "dg"]  # the shifts have test images only
+        if (source == "laion") != bool(laion) or source not in (*sources, "laion"):
+            raise ParamsError(
+                f"--source {self.source!r} is not one of the paper's datasets with training images: "
+                f"{', '.join(sources)}; or laion:FOLDER, the folder of LAION's images by ImageNet class"
+            )
+        of_imagenet = source in ("imagenet", "laion")
+        names = [name for name, known in PAPER.items() if of_imagenet or known.role != "dg"]
+        sections = {name: self._dataset(name) for name in names}
+        if source == "laion":  # which is tested on ImageNet's test images
+            sections["laion"] = sections.pop("imagenet") | {"layout": self.source}
+        elif source != "imagenet":
+            sections["imagenet"]["role"] = "xd"
+        # The paper's single texts follow the plain template (the authors' main_crossdataset.alignment.py:74).
+        changes = {"role": "source"} | ({"template": PAPER["imagenet"].template} if single_texts(source) else {})
+        return {source: sections.pop(source) | changes, **sections}
+
+    def _dataset(self, name: str) -> dict[str, Any]:
+        known, root, gpt = PAPER[name], self.data_root, self.gpt_descriptors
+        listed = "variants.txt" if name == "fgvc_aircraft" else known.splits or "classnames.txt"
+        section: dict[str, Any] = {
+            "role": known.role,
+            "layout": f"coop:{name}",
+            "root": root,
+            "watch": f"{root}/{known.folder}/{listed}",
+            "template": known.template,
+        }
+        if known.baseline_template is not None:
+            section["baseline_template"] = known.baseline_template
+        if gpt is not None:
+            section |= {"gpt_descriptors": f"{gpt}/descriptors_{known.gpt}.json", "gpt_wording": known.gpt_wording}
+        return section | ({"gpt_names": known.gpt_names} if known.gpt_names else {})
