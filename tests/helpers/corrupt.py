@@ -4,22 +4,9 @@ from __future__ import annotations
 
 import random
 
-HEADERS = (
-    b"\xff\xd8\xff\xe0",
-    b"\x89PNG\r\n\x1a\n",
-    b"GIF89a",
-    b"BM",
-    b"II*\x00",
-    b"MM\x00*",
-    b"RIFF\x24\x00\x00\x00WEBP",
-    b"\x00\x00\x00\x1cftypavif",
-    b"P5\n",
-    b"%!PS-Adobe-3.0 EPSF-3.0\n",
-    b"DDS ",
-    b"BLP2",
-    b"<!DOCTYPE html>",
-    b"",
-)
+HEADERS = [b"\xff\xd8\xff\xe0", b"\x89PNG\r\n\x1a\n", b"GIF89a", b"BM", b"II*\x00", b"MM\x00*"]
+HEADERS += [b"RIFF\x24\x00\x00\x00WEBP", b"\x00\x00\x00\x1cftypavif", b"P5\n", b"%!PS-Adobe-3.0 EPSF-3.0\n"]
+HEADERS += [b"DDS ", b"BLP2", b"<!DOCTYPE html>", b""]
 
 
 def corrupted(data: bytes, *, seed: int) -> bytes:

@@ -24,66 +24,41 @@ SHARED: dict[str, Any] = {
     "log_every": 2,
 }
 SOFT = {"kind": "soft_descriptors", "members": 2, "tokens": 5, "prompt_tokens": 0}
+PROMPT = {"kind": "prompt", "tokens": 3}
+ADAPTER = {"kind": "adapter", "blocks": 1, "reduction": 4, "ratio": 0.2}
+CE = {"kind": "cross_entropy"}
+TAUGHT = {**CE, "lambda": 0.25, "teacher_logit_scale": 10}
+TWICE = {"opens": "image_twice"}
+TUNE_AND_LOSS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "ce": ({"kind": "last_blocks", "blocks": 1, "prompt_tokens": 3}, CE),
+    "clipood": ({"kind": "last_blocks", "blocks": 2, "prompt_tokens": 0}, {**CE, "margin": 0.1}),
+    "coop": (PROMPT, CE),
+    "coop_diverse": (PROMPT, TAUGHT),
+    "coop_smooth": ({"kind": "prompt", "tokens": 1}, {**CE, "label_smoothing": 0.1}),
+    "kgcoop": ({"kind": "prompt", "tokens": 2}, {"kind": "kgcoop", "weight": 8}),
+    "prograd": (PROMPT, {"kind": "prograd", "weight": 1}),
+    "proda": (
+        {"kind": "soft_descriptors", "members": 4, "tokens": 5, "start": "words", "prompt_tokens": 3},
+        {"kind": "proda", "per_step": 2, "orthogonality": 0.1},
+    ),
+    "coop_ensemble": (SOFT, CE),
+    "maple": ({"kind": "maple", "tokens": 3, "depth": 2}, CE),
+    "maple_shallow": ({"kind": "maple", "tokens": 1, "depth": 1}, CE),
+    "vpt": ({"kind": "visual_prompt", "tokens": 2, "depth": 2}, CE),
+    "bitfit": ({"kind": "bitfit", "blocks": 2}, CE),
+    "lora": ({"kind": "lora", "blocks": 1, "rank": 2}, CE),
+    "ssf": ({"kind": "ssf", "blocks": 1}, CE),
+    "adapter": (ADAPTER, CE),
+    "bitfit_image": ({"kind": "bitfit", "blocks": 1, **TWICE}, CE),
+    "lora_image": ({"kind": "lora", "blocks": 1, "rank": 2, "piles_up": True, **TWICE}, CE),
+    "ssf_image": ({"kind": "ssf", "blocks": 1, **TWICE}, CE),
+    "adapter_image": ({**ADAPTER, **TWICE}, CE),
+    "coop_ensemble_open": ({**SOFT, "start": "words", "blocks": 1}, CE),
+    "clip_adapter": ({"kind": "image_adapter", "reduction": 4, "ratio": 0.2}, TAUGHT),
+}
 METHODS: dict[str, dict[str, Any]] = {
-    "ce": {"tune": {"kind": "last_blocks", "blocks": 1, "prompt_tokens": 3}, "loss": {"kind": "cross_entropy"}},
-    "clipood": {
-        "tune": {"kind": "last_blocks", "blocks": 2, "prompt_tokens": 0},
-        "loss": {"kind": "cross_entropy", "margin": 0.1},
-    },
-    "coop": {"tune": {"kind": "prompt", "tokens": 3}, "loss": {"kind": "cross_entropy"}},
-    "coop_diverse": {
-        "tune": {"kind": "prompt", "tokens": 3},
-        "loss": {"kind": "cross_entropy", "lambda": 0.25, "teacher_logit_scale": 10},
-        "soup": "word",
-    },
-    "coop_smooth": {"tune": {"kind": "prompt", "tokens": 1}, "loss": {"kind": "cross_entropy", "label_smoothing": 0.1}},
-    "kgcoop": {"tune": {"kind": "prompt", "tokens": 2}, "loss": {"kind": "kgcoop", "weight": 8}},
-    "prograd": {"tune": {"kind": "prompt", "tokens": 3}, "loss": {"kind": "prograd", "weight": 1}},
-    "proda": {
-        "tune": {"kind": "soft_descriptors", "members": 4, "tokens": 5, "start": "words", "prompt_tokens": 3},
-        "loss": {"kind": "proda", "per_step": 2, "orthogonality": 0.1},
-    },
-    "coop_ensemble": {
-        "tune": SOFT,
-        "loss": {"kind": "cross_entropy"},
-    },
-    "maple": {"tune": {"kind": "maple", "tokens": 3, "depth": 2}, "loss": {"kind": "cross_entropy"}},
-    "maple_shallow": {
-        "tune": {"kind": "maple", "tokens": 1, "depth": 1},
-        "loss": {"kind": "cross_entropy"},
-    },
-    "vpt": {"tune": {"kind": "visual_prompt", "tokens": 2, "depth": 2}, "loss": {"kind": "cross_entropy"}},
-    "bitfit": {"tune": {"kind": "bitfit", "blocks": 2}, "loss": {"kind": "cross_entropy"}},
-    "lora": {"tune": {"kind": "lora", "blocks": 1, "rank": 2}, "loss": {"kind": "cross_entropy"}},
-    "ssf": {"tune": {"kind": "ssf", "blocks": 1}, "loss": {"kind": "cross_entropy"}},
-    "adapter": {
-        "tune": {"kind": "adapter", "blocks": 1, "reduction": 4, "ratio": 0.2},
-        "loss": {"kind": "cross_entropy"},
-    },
-    "bitfit_image": {
-        "tune": {"kind": "bitfit", "blocks": 1, "opens": "image_twice"},
-        "loss": {"kind": "cross_entropy"},
-    },
-    "lora_image": {
-        "tune": {"kind": "lora", "blocks": 1, "rank": 2, "opens": "image_twice", "piles_up": True},
-        "loss": {"kind": "cross_entropy"},
-    },
-    "ssf_image": {
-        "tune": {"kind": "ssf", "blocks": 1, "opens": "image_twice"},
-        "loss": {"kind": "cross_entropy"},
-    },
-    "adapter_image": {
-        "tune": {"kind": "adapter", "blocks": 1, "reduction": 4, "ratio": 0.2, "opens": "image_twice"},
-        "loss": {"kind": "cross_entropy"},
-    },
-    "coop_ensemble_open": {
-        "tune": {**SOFT, "start": "words", "blocks": 1},
-        "loss": {"kind": "cross_entropy"},
-    },
-    "clip_adapter": {
-        "tune": {"kind": "image_adapter", "reduction": 4, "ratio": 0.2},
-        "loss": {"kind": "cross_entropy", "lambda": 0.25, "teacher_logit_scale": 10},
-    },
+    name: {"tune": tune, "loss": loss} | ({"soup": "word"} if name == "coop_diverse" else {})
+    for name, (tune, loss) in TUNE_AND_LOSS.items()
 }
 COMMON = {"soup": "class_name", "learning_rate": 0.01, "prompt_factor": 10}
 SOUP = ["", "sharp nice", "ears"]

@@ -99,16 +99,21 @@ def call_stage(name: str, *item: str) -> None:
     shutil.rmtree(owner.folder, ignore_errors=True)
 
 
+def copy_pipeline(folder: Path) -> None:
+    """Copy what makes the pipeline: no data of the toy world, no params.yaml."""
+    for name in ("stages", "wsoup", "data", ".dvc"):
+        ignored = shutil.ignore_patterns("__pycache__", "cache", "tmp", "world", "encoder", "toy")
+        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+    for name in ("dvc.yaml", ".dvcignore", ".gitignore"):
+        shutil.copy(ROOT / name, folder / name)
+
+
 class Project:
     """A copy of the project's pipeline with miniature data, in its own git repository."""
 
     def __init__(self, folder: Path, *, encoder: dict[str, str]) -> None:
         self.folder = folder
-        for name in ("stages", "wsoup", "data", ".dvc"):
-            ignored = shutil.ignore_patterns("cache", "tmp", "world", "encoder", "toy")
-            shutil.copytree(ROOT / name, folder / name, ignore=ignored)
-        for name in ("dvc.yaml", ".dvcignore", ".gitignore"):
-            shutil.copy(ROOT / name, folder / name)
+        copy_pipeline(folder)
         (folder / inputs.VERSIONS).write_text(workspace.versions_yaml(code.installed()))
         write_miniature(folder, encoder=encoder)
         new_repository(folder)

@@ -19,16 +19,17 @@ REAL = ROOT.parent / "shared/real"
 """PACS photographs and a small encoder, which are not part of the repository."""
 
 
+def load_for_every_name(monkeypatch: pytest.MonkeyPatch, model: str, *, weights: str, **about: object) -> None:
+    """Make open_clip load one encoder whatever its name: real ones would be downloads."""
+    create, tokenizer = open_clip.create_model_and_transforms, open_clip.get_tokenizer
+    made = partial(create, model, pretrained=weights, **about)
+    monkeypatch.setattr(open_clip, "create_model_and_transforms", lambda name, pretrained: made())
+    monkeypatch.setattr(open_clip, "get_tokenizer", lambda name: tokenizer(model))
+
+
 @pytest.fixture
 def tiny_by_any_name(tiny_encoder_files, monkeypatch):
-    """Make open_clip load the tiny encoder for every name: real ones would be downloads."""
-    create, tokenizer = open_clip.create_model_and_transforms, open_clip.get_tokenizer
-
-    def small(name, pretrained):
-        return create(tiny_encoder_files["model"], pretrained=tiny_encoder_files["pretrained"])
-
-    monkeypatch.setattr(open_clip, "create_model_and_transforms", small)
-    monkeypatch.setattr(open_clip, "get_tokenizer", lambda name: tokenizer(tiny_encoder_files["model"]))
+    load_for_every_name(monkeypatch, tiny_encoder_files["model"], weights=tiny_encoder_files["pretrained"])
 
 
 def from_few_words(monkeypatch: pytest.MonkeyPatch, *, count: int, **options: int) -> None:
@@ -72,20 +73,6 @@ def test_every_public_name_is_in_the_docs():
     assert [name for name in wsoup.__all__ if f"wsoup.{name}" not in text and name != "Accuracy"] == []
 
 
-def on_the_small_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make open_clip load the small encoder of the photographs for every name, as for the output that README shows."""
-    config, weights = (REAL / "encoder" / f"mnv2-lit-text.{end}" for end in ("json", "safetensors"))
-    open_clip.add_model_config(config)
-    create, tokenizer = open_clip.create_model_and_transforms, open_clip.get_tokenizer
-    about = {"image_mean": (0.5,) * 3, "image_std": (0.5,) * 3, "image_interpolation": "bicubic"}
-    monkeypatch.setattr(
-        open_clip,
-        "create_model_and_transforms",
-        lambda name, pretrained: create("mnv2-lit-text", pretrained=str(weights), **about),
-    )
-    monkeypatch.setattr(open_clip, "get_tokenizer", lambda name: tokenizer("mnv2-lit-text"))
-
-
 @pytest.mark.parametrize(
     "photographs",
     [
@@ -99,7 +86,10 @@ def test_the_readmes_code_prints_what_it_shows(photographs, in_tmp: Path, reques
     (block,) = re.findall(r"```python\n(.*?)```", readme, flags=re.S)
     soup, shown, *_ = re.findall(r"```text\n(.*?)```", readme, flags=re.S)
     if photographs:
-        on_the_small_encoder(monkeypatch)
+        config, weights = (REAL / "encoder" / f"mnv2-lit-text.{end}" for end in ("json", "safetensors"))
+        open_clip.add_model_config(config)
+        about = {"image_mean": (0.5,) * 3, "image_std": (0.5,) * 3, "image_interpolation": "bicubic"}
+        load_for_every_name(monkeypatch, "mnv2-lit-text", weights=str(weights), **about)
         Path("photos").symlink_to(REAL / "pacs/photo")
         exec(block, {})
         printed = capsys.readouterr().out

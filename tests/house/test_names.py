@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from pathlib import Path
 
 import pytest
 import yaml
@@ -61,11 +60,6 @@ def test_dvc_runs_no_part_of_a_name(project, section, name):
     finally:
         project.git("checkout", "-q", "--", ".")
     assert project.outs() == before
-
-
-def test_no_command_contains_an_item(project):
-    stages = yaml.safe_load(Path(project.folder / "dvc.yaml").read_text())["stages"]
-    assert not [name for name, stage in stages.items() if "$" in stage.get("do", stage)["cmd"]]
 
 
 def test_dvc_refuses_a_dot_in_a_name(project: Project):

@@ -14,6 +14,7 @@ import yaml
 from PIL import Image
 from processes import Running, run_stage
 from project import ROOT, call_stage
+from small_world import write_image_folder
 
 from wsoup.base.errors import ChangedError, DataError, MismatchError, MissingError, ParamsError
 from wsoup.disk import store
@@ -29,20 +30,13 @@ TEMPLATE = "a photo of a {}."
 def world(in_tmp: Path, tiny_encoder, tiny_encoder_files, monkeypatch) -> Path:
     """params.yaml, images, manifest, splits and soups of three colours and two seeds."""
     monkeypatch.setenv("WSOUP_DEVICE", "cpu")
-    rng, rows = np.random.default_rng(0), []
-    for label, (name, colour) in enumerate(COLOURS.items()):
-        for number in range(4):
-            path = Path("images/train") / name / f"{number}.png"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            pixels = np.clip(np.array(colour) + rng.normal(0, 25, (20, 20, 3)), 0, 255).astype(np.uint8)
-            Image.fromarray(pixels).save(path)
-            rows.append({"path": str(path.relative_to("images")), "label": label})
+    write_image_folder(Path("images"), splits={"train": 4}, classes=COLOURS)
+    rows = list_images()
     for seed in (1, 2):
-        chosen = [{**row, "row": i} for i, row in enumerate(rows) if i % 4 != seed]
+        chosen = [{"path": row["path"], "label": row["label"], "row": i} for i, row in enumerate(rows) if i % 4 != seed]
         store.write_table(f"artifacts/splits/colours/seed{seed}.parquet", pa.Table.from_pylist(chosen))
         members = tuple(Member(text) for text in ("sharp", "old nice", "big"))
         Soup("chains", seed, TEMPLATE, tiny_encoder.id, members).save(f"artifacts/soups/word/seed{seed}.json")
-    list_images()
     params = yaml.safe_load((ROOT / "params.yaml").read_text())
     source = {"role": "source", "layout": "imagefolder", "root": "images", "watch": "images"}
     params |= {"source": "colours", "seeds": [1, 2], "encoder": tiny_encoder_files}
@@ -65,8 +59,8 @@ def world(in_tmp: Path, tiny_encoder, tiny_encoder_files, monkeypatch) -> Path:
     return in_tmp
 
 
-def list_images() -> None:
-    """What `prepare` does: write the manifest with the present digest of every image."""
+def list_images() -> list[dict[str, object]]:
+    """What `prepare` does: write the manifest with the present digest of every image; its rows."""
     paths = sorted(Path("images/train").rglob("*.png"))
     rows = [
         {
@@ -78,6 +72,7 @@ def list_images() -> None:
     ]
     attributes = {"class_names": list(COLOURS), "template": TEMPLATE, "root": "images"}
     store.write_table("artifacts/manifests/colours.parquet", pa.Table.from_pylist(rows), attributes=attributes)
+    return rows
 
 
 def set_params(section: str, **values: object) -> None:
@@ -147,14 +142,14 @@ def test_inverted_images_give_other_weights(world):
 
 
 def test_a_bad_image_stops_training_or_is_left_out_as_in_embed(world, capfd):
-    Path("images/train/green/0.png").write_bytes(b"broken")
+    Path("images/train/green/00.png").write_bytes(b"broken")
     list_images()
-    with pytest.raises(DataError, match=r"green/0.png is not an image of a known format .*embed.on_bad_image: skip"):
+    with pytest.raises(DataError, match=r"green/00.png is not an image of a known format .*embed.on_bad_image: skip"):
         call_stage("finetune", "coop")
     set_params("embed", on_bad_image="skip")
     call_stage("finetune", "coop")
     printed = capfd.readouterr().out.splitlines()
-    assert [line for line in printed if line.startswith("skipped: images/train/green/0.png is not")] == printed
+    assert [line for line in printed if line.startswith("skipped: images/train/green/00.png is not")] == printed
     assert set(weights("coop")) == {"seed1/weights.safetensors", "seed2/weights.safetensors"}
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import os
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -17,7 +16,9 @@ import pytest
 import torch
 import yaml
 from miniature import VARIANTS, WNIDS, build_coop, draw, write_pickles
-from processes import ROOT, warm_python
+from processes import warm_python
+from project import copy_pipeline
+from repository import commit, new_repository
 from safetensors.torch import save_file
 
 from wsoup.check.whole import parse_params
@@ -85,15 +86,6 @@ def _has(raw: dict[str, Any], key: str) -> bool:
     return section in raw and (not rest or _has(raw[section], rest))
 
 
-def make_project(folder: Path) -> None:
-    """Copy the project's pipeline."""
-    ignored = shutil.ignore_patterns("__pycache__", "cache", "tmp", "toy")
-    for name in ("stages", "wsoup", "data", ".dvc"):
-        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
-    for name in ("dvc.yaml", ".dvcignore", ".gitignore"):
-        shutil.copy(ROOT / name, folder / name)
-
-
 @dataclass
 class World:
     """A folder with a project, CoOp's folders in miniature, GPT descriptors and an encoder."""
@@ -115,16 +107,13 @@ class World:
     def commit(self, text: str) -> None:
         """Commit a params.yaml in a new git repository."""
         (self.root / "project/params.yaml").write_text(text)
-        self.run("git", "init", "-q")
-        self.run("git", "config", "user.email", "nobody@example.org")
-        self.run("git", "config", "user.name", "nobody")
-        self.run("git", "add", "-A")
-        self.run("git", "commit", "-q", "-m", "profile paper")
+        new_repository(self.root / "project")
+        commit(self.root / "project", "profile paper")
 
 
 @pytest.fixture
 def world(tmp_path) -> World:
-    make_project(tmp_path / "project")
+    copy_pipeline(tmp_path / "project")
     build_coop(tmp_path / "data", train=17, test=2)
     write_pickles(tmp_path / "pickles", shots=16, seeds=(1,))
     write_descriptors(tmp_path / "gpt")
