@@ -5,6 +5,7 @@ without a soup are no special case.
 """
 
 from wsoup.disk import store
+from wsoup.disk.features import read_features
 from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.images.features import embed_split
@@ -29,7 +30,7 @@ def main(owner: Owner) -> None:
     params, artifacts = load(Wanted), Artifacts()
     source = params.source
     embed_split(source, split="train", encoder=params.encoder, params=params.embed, owner=owner)
-    about = store.read_features(artifacts.features(source, split="train"), of=(source, "train")).attributes
+    about = read_features(artifacts.features(source, split="train")).attributes
     with store.replacing(artifacts.soups("class_name")) as folder:
         for seed in params.seeds:
             soup = Soup("class_name", seed, about["template"], about["encoder"], (Member(""),))

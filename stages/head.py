@@ -9,6 +9,7 @@ from functools import partial
 import pyarrow as pa
 
 from wsoup.disk import store
+from wsoup.disk.features import read_features
 from wsoup.disk.shards import Owner, Shard
 from wsoup.evaluate.heads import head_line
 from wsoup.heads.head import Head, best_head
@@ -41,7 +42,7 @@ def main(owner: Owner, name: str) -> None:
     heads = [Head.load(artifacts.head(name, seed=seed)) for seed in run.seeds]
     lines = []
     for dataset in sorted(each["name"] for each in store.read_object(artifacts.evaluated)["datasets"]):
-        test = store.read_features(artifacts.features(dataset, split="test"), encoder=encoder)
+        test = read_features(artifacts.features(dataset, split="test"), encoder=encoder)
         for seed, head in zip(run.seeds, heads, strict=True):
             lines.append(head_line(head, name=name, soup=definition.soup, seed=seed, test=test))
     known = [line for line in lines if line is not None]

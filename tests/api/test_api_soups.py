@@ -20,6 +20,7 @@ from wsoup.api import soups as api_soups
 from wsoup.base import project
 from wsoup.base.errors import DataError, MismatchError, ModelError, ParamsError, PoolError
 from wsoup.disk import store
+from wsoup.disk.features import ImageFeatures, write_features
 from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.search.rank import pools
@@ -64,8 +65,8 @@ def run_stages(tiny_encoder, encoder_files, *, seed: int) -> Artifacts:
     write_pool(artifacts.pool("descriptors"), DESCRIPTORS)
     about = {"class_names": NAMES, "template": "a photo of a {}.", "encoder": tiny_encoder.id}
     rows = torch.arange(len(images.labels)).numpy()
-    features = store.ImageFeatures(images.features.numpy(), images.labels.numpy(), rows, about)
-    store.write_features(artifacts.features("photo", split="train"), features)
+    features = ImageFeatures(images.features.numpy(), images.labels.numpy(), rows, about)
+    write_features(artifacts.features("photo", split="train"), features)
     store.write_table(artifacts.split("photo", seed=seed), pa.table({"row": rows}))
     for stage, items in ((score_stage, ("words", "descriptors")), (soup_stage, ("word", "descriptor"))):
         for item in items:

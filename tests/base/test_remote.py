@@ -10,7 +10,7 @@ from small_world import COLOURS, write_image_folder
 from wsoup.base import remote
 from wsoup.base.errors import ChangedError, DataError, MissingError
 from wsoup.datasets import digests, manifest
-from wsoup.disk.members import read_bytes
+from wsoup.disk.files import read_bytes
 from wsoup.images.decode import load_rgb
 from wsoup.params.inputs import DatasetParams
 

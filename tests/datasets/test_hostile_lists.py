@@ -18,7 +18,7 @@ from miniature import png, write_huggingface
 from wsoup.base.errors import DataError, MissingError
 from wsoup.datasets import coop, digests, folder, tables
 from wsoup.datasets.listing import Listing, validated
-from wsoup.disk.members import read_bytes
+from wsoup.disk.files import read_bytes
 
 ROWS = [{"path": f"{i}.png", "label": i % 2, "class_name": "ab"[i % 2], "split": "test"} for i in range(6)]
 BOTH = ("train", "val", "test")

@@ -13,7 +13,7 @@ from miniature import png, write_huggingface
 from wsoup.base.errors import DataError, MissingError
 from wsoup.datasets import digests, tables
 from wsoup.datasets.listing import Listing, validated
-from wsoup.disk.members import read_bytes
+from wsoup.disk.files import read_bytes
 from wsoup.images.decode import load_rgb
 
 ROWS = [

@@ -21,7 +21,7 @@ from project import Project
 
 from wsoup.base.errors import StorageError
 from wsoup.disk import store
-from wsoup.disk.store import ImageFeatures
+from wsoup.disk.features import ImageFeatures, write_features
 from wsoup.finetune.tuned import save_tuned
 from wsoup.search.rank.pools import write_pool
 
@@ -69,10 +69,10 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
     mounted.umount()
 
 
-def write_features(path: Path) -> None:
+def fill_features(path: Path) -> None:
     n = BIG // 16
     features = np.random.default_rng(0).normal(size=(n, 4)).astype(np.float32)
-    store.write_features(path, ImageFeatures(features, np.zeros(n, np.int64), np.arange(n), {"class_names": ["a"]}))
+    write_features(path, ImageFeatures(features, np.zeros(n, np.int64), np.arange(n), {"class_names": ["a"]}))
 
 
 def write_tuned(path: Path) -> None:
@@ -85,7 +85,7 @@ def write_table(path: Path) -> None:
 
 
 WRITERS: dict[str, Callable[[Path], None]] = {
-    "features.zarr": write_features,
+    "features.zarr": fill_features,
     "tuned": write_tuned,
     "table.parquet": write_table,
     "value.json": lambda path: store.write_json(path, {"x": "y" * BIG}),
@@ -139,7 +139,7 @@ def test_a_link_to_a_folder_is_refused_before_the_work(tmp_path: Path) -> None:
     (tmp_path / "elsewhere/mine").write_text("mine")
     (tmp_path / "x.zarr").symlink_to("elsewhere")
     with pytest.raises(StorageError, match="is a symbolic link to a folder"):
-        write_features(tmp_path / "x.zarr")
+        fill_features(tmp_path / "x.zarr")
     assert (tmp_path / "elsewhere/mine").read_text() == "mine"
 
 

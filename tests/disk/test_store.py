@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import errno
 import hashlib
 import json
@@ -22,7 +21,7 @@ import pytest
 
 from wsoup.base.errors import MismatchError, MissingError, StorageError
 from wsoup.disk import store
-from wsoup.disk.store import ImageFeatures
+from wsoup.disk.features import ImageFeatures, read_features, write_features
 
 ENCODER = {"model": "m", "pretrained": "p", "config": "c", "weights": "w", "quick_gelu": False, "precision": "fp32"}
 
@@ -42,8 +41,8 @@ def digest(folder: Path) -> str:
 @pytest.mark.parametrize("n", [0, 1, 10, 5000])
 def test_features_are_read_as_written(tmp_path, n):
     written = some_features(n)
-    store.write_features(tmp_path / "x.zarr", written)
-    read = store.read_features(tmp_path / "x.zarr", encoder=ENCODER)
+    write_features(tmp_path / "x.zarr", written)
+    read = read_features(tmp_path / "x.zarr", encoder=ENCODER)
     assert len(list((tmp_path / "x.zarr").rglob("c/*"))) <= 3, "one file an array"
     assert np.array_equal(read.features, written.features)
     assert read.labels.tolist() == written.labels.tolist()
@@ -53,7 +52,7 @@ def test_features_are_read_as_written(tmp_path, n):
 
 def test_the_same_features_are_the_same_bytes(tmp_path):
     for name in ("x.zarr", "y.zarr"):
-        store.write_features(tmp_path / name, some_features())
+        write_features(tmp_path / name, some_features())
     assert digest(tmp_path / "x.zarr") == digest(tmp_path / "y.zarr")
 
 
@@ -64,20 +63,18 @@ TESTED = {"zarr": "3.1.6", "numcodecs": "0.16.6", "pyarrow": "26.0.1"}
 @pytest.mark.skipif({name: version(name) for name in TESTED} != TESTED, reason="other versions compress in another way")
 def test_the_bytes_of_files_are_those_of_the_last_release(tmp_path):
     features = np.arange(40, dtype=np.float32).reshape(10, 4) / 7
-    store.write_features(
-        tmp_path / "x.zarr", ImageFeatures(features, np.arange(10), np.arange(10), {"encoder": ENCODER})
-    )
+    write_features(tmp_path / "x.zarr", ImageFeatures(features, np.arange(10), np.arange(10), {"encoder": ENCODER}))
     store.write_table(tmp_path / "x/y.parquet", pa.table({"a": [1, 2], "b": ["x", "y"]}), attributes={"k": 1})
     assert digest(tmp_path / "x.zarr") == "67262e9d9e1a7533e1076a6b2819419f906c0018da00c925f2d8844b508a2dd7"
     assert digest(tmp_path / "x") == "9f388c09a7a1965cd781ebadf3be3b8e2859480f42ce32aec875b120aae67375"
 
 
 def test_features_of_another_encoder_are_refused_naming_both(tmp_path):
-    store.write_features(tmp_path / "x.zarr", some_features())
+    write_features(tmp_path / "x.zarr", some_features())
     with pytest.raises(MismatchError, match="'m', expected 'ViT-B-16'"):
-        store.read_features(tmp_path / "x.zarr", encoder={**ENCODER, "model": "ViT-B-16"})
+        read_features(tmp_path / "x.zarr", encoder={**ENCODER, "model": "ViT-B-16"})
     with pytest.raises(MismatchError, match=r"\(context: None, expected 77\)"):
-        store.read_features(tmp_path / "x.zarr", encoder={**ENCODER, "context": 77})
+        read_features(tmp_path / "x.zarr", encoder={**ENCODER, "context": 77})
 
 
 def files_of(store_folder: Path) -> list[str]:
@@ -86,7 +83,7 @@ def files_of(store_folder: Path) -> list[str]:
 
 def test_a_missing_or_damaged_file_is_an_error_and_never_zeros(tmp_path):
     whole = tmp_path / "x.zarr"
-    store.write_features(whole, some_features())
+    write_features(whole, some_features())
     assert files_of(whole) == [
         *("image_features/c/0/0", "image_features/zarr.json", "labels/c/0", "labels/zarr.json"),
         *("rows/c/0", "rows/zarr.json", "zarr.json"),
@@ -100,9 +97,9 @@ def test_a_missing_or_damaged_file_is_an_error_and_never_zeros(tmp_path):
             if spoilt is not None:
                 (whole / name).write_bytes(spoilt)
             with pytest.raises(MismatchError, match=r"x.zarr.*; remove it and run `dvc repro` to make it again"):
-                store.read_features(whole)
+                read_features(whole)
             (whole / name).write_bytes(data)
-    assert store.read_features(whole).rows.tolist() == some_features().rows.tolist()
+    assert read_features(whole).rows.tolist() == some_features().rows.tolist()
 
 
 UNREADABLE = "cannot be read as image features"
@@ -142,24 +139,15 @@ ZARR: dict[str, tuple[str, Callable[[dict[str, Any]], object], str]] = {
 @pytest.mark.parametrize("edit", ZARR)
 def test_hand_edited_features_are_one_line(tmp_path, edit):
     name, change, message = ZARR[edit]
-    store.write_features(tmp_path / "x.zarr", some_features())
+    write_features(tmp_path / "x.zarr", some_features())
     file = tmp_path / "x.zarr" / name / "zarr.json"
     metadata = json.loads(file.read_text())
     change(metadata)
     file.write_text(json.dumps(metadata))
     with pytest.raises(MismatchError, match=r"x.zarr.*; remove it and run `dvc repro` to make it again") as error:
-        store.read_features(tmp_path / "x.zarr")
+        read_features(tmp_path / "x.zarr")
     assert message in str(error.value)
     assert str(error.value).isprintable()
-
-
-def test_features_of_another_dataset_or_split_are_refused_naming_both(tmp_path):
-    features = dataclasses.replace(some_features(), attributes={"dataset": "cars", "split": "test"})
-    store.write_features(tmp_path / "x.zarr", features)
-    store.read_features(tmp_path / "x.zarr", of=("cars", "test"))
-    for of in (("pets", "test"), ("cars", "train")):
-        with pytest.raises(MismatchError, match=f"test images of cars, expected the {of[1]} images of {of[0]}"):
-            store.read_features(tmp_path / "x.zarr", of=of)
 
 
 def test_json_is_utf8_with_sorted_keys(tmp_path):
@@ -170,14 +158,12 @@ def test_json_is_utf8_with_sorted_keys(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b'{"a": 1, "b": 2, "a": 3}', "key 'a' appears twice"),
-        (b'[{"c": {"b": 1, "b": 1}}]', "key 'b' appears twice"),
-        (b'{"a": NaN}', "NaN is not a number"),
-        (b'{"a": -Infinity}', "-Infinity is not a number"),
-        (b'{"a": "\xff"}', "can't decode byte 0xff"),
+        (b'{"a": NaN}', "expected value"),
+        (b'{"a": -Infinity}', "invalid number"),
+        (b'{"a": "\xff"}', "invalid unicode"),
         (b"[" * 100_000, "recursion"),
-        (b"9" * 5_000, "integer string conversion"),
-        (b"{", "Expecting property name"),
+        (b"9" * 5_000, "number out of range"),
+        (b"{", "EOF while parsing"),
     ],
 )
 def test_faulty_json_is_one_line(tmp_path, text, message):
@@ -244,7 +230,7 @@ def test_checked_bytes_are_read_as_written_or_are_an_error(tmp_path):
 
 def test_errors_for_missing_files_name_the_stage(tmp_path):
     with pytest.raises(MissingError, match=r"made by stage 'embed': run `dvc repro`"):
-        store.read_features(tmp_path / "x.zarr")
+        read_features(tmp_path / "x.zarr")
     with pytest.raises(MissingError, match="dvc repro fewshot"):
         store.require(tmp_path / "x", made_by="fewshot")
     with pytest.raises(FileNotFoundError):

@@ -12,7 +12,7 @@ import yaml
 from on_cuda import ON_CUDA
 from project import METHODS, call_stage, write_miniature, write_params
 
-from wsoup.disk import store
+from wsoup.disk.features import read_features
 from wsoup.soup.soup import Soup
 
 pytestmark = ON_CUDA
@@ -78,7 +78,7 @@ def counted(folder: Path, path: str, *columns: str) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("file", [*(f"{name}-test" for name in DATASETS), "photo-train"])
 def test_image_features(on_cpu, on_cuda, file):
     folder, precision = on_cuda
-    here, there = (store.read_features(f / f"embeddings/pretrained/{file}.zarr") for f in (on_cpu, folder))
+    here, there = (read_features(f / f"embeddings/pretrained/{file}.zarr") for f in (on_cpu, folder))
     assert (here.rows == there.rows).all()
     assert (here.labels == there.labels).all()
     assert np.linalg.norm(here.features - there.features, axis=1).max() < TOLERANCE[precision]

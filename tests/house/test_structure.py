@@ -88,8 +88,8 @@ def test_only_towers_texts_and_finetune_import_open_clip():
     assert {owner(p) for p in modules() if "open_clip" in imported_packages(p)} <= {"towers", "texts", "finetune"}
 
 
-def test_only_store_imports_zarr():
-    assert [p.as_posix() for p in modules() if "zarr" in imported_packages(p)] == ["wsoup/disk/store.py"]
+def test_only_features_imports_zarr():
+    assert [p.as_posix() for p in modules() if "zarr" in imported_packages(p)] == ["wsoup/disk/features.py"]
 
 
 @pytest.mark.parametrize("name", ["search/grow/greedy", "search/grow/chains", "core/scoring", "core/prompts"])

@@ -12,9 +12,11 @@ import torch
 from PIL import Image
 
 from wsoup.base.errors import ChangedError, DataError
+from wsoup.disk import features as disk_features
 from wsoup.disk import store
+from wsoup.disk.features import ImageFeatures, read_features, write_features
 from wsoup.disk.shards import Owner
-from wsoup.disk.store import ImageFeatures, sha256_file
+from wsoup.disk.store import sha256_file
 from wsoup.evaluate.testsets import TestSet
 from wsoup.evaluate.training import seen_by
 from wsoup.images import features
@@ -157,7 +159,7 @@ def test_memory_grows_with_the_names_of_images_and_not_with_their_features(in_tm
     """As it must be where a million images have 2 GiB of features."""
     n, size = 1600, 4096
     for name, rows in {"ROWS_PER_CHUNK": 50, "ROWS_PER_SHARD": 100, "ROWS_IN_ONE_FILE": 200}.items():
-        monkeypatch.setattr(store, name, rows)
+        monkeypatch.setattr(disk_features, name, rows)
 
     def encode(encoders, *, paths, **how) -> Encoded:
         numbers = np.array([int(Path(path).name) for path in paths], dtype=np.float32)
@@ -167,14 +169,14 @@ def test_memory_grows_with_the_names_of_images_and_not_with_their_features(in_tm
     order = np.random.default_rng(0).permutation(n)
     images = ImageList(".", [str(i) for i in order], [f"{i:064x}" for i in order])
     options = {"batch_size": 10, "on_bad_image": "stop", "label": "test", "owner": OWNER, "images_per_shard": 100}
-    store.write_features("first.zarr", ImageFeatures(np.ones((1, 1)), order[:1], order[:1], {}))  # imports its library
+    write_features("first.zarr", ImageFeatures(np.ones((1, 1)), order[:1], order[:1], {}))  # imports its library
     tracemalloc.start()
     (embedded,) = embed_images({"only": tiny_encoder}, lists=[images], **options)
-    store.write_features("x.zarr", ImageFeatures(embedded.features["only"], order, order, {}))
+    write_features("x.zarr", ImageFeatures(embedded.features["only"], order, order, {}))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < n * size * 4 / 2
-    read = store.read_features("x.zarr").features
+    read = read_features("x.zarr").features
     assert np.array_equal(read[:, 0], order)
 
 

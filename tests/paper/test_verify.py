@@ -18,6 +18,7 @@ from wsoup.cli.report import verify_paper
 from wsoup.core.scoring import normalize
 from wsoup.datasets.paper import PAPER
 from wsoup.disk import store
+from wsoup.disk.features import ImageFeatures, read_features, write_features
 from wsoup.disk.files import Artifacts
 from wsoup.paper import verify
 from wsoup.paper.coverage import of_params
@@ -152,8 +153,8 @@ def test_a_whole_run_is_verified_and_shown(in_tmp, monkeypatch, capsys, tiny_enc
     counts = [verify.Known(method, 1, "dtd", 290, 0) for method in ("ZS", "ensemble", "gpt-centroids")]
     monkeypatch.setattr(verify, "read_counts", lambda: counts)
     monkeypatch.setattr(verify, "read_texts", lambda: {("word", 1): CHAIN})
-    features = store.read_features(Artifacts().features("imagenet", split="train"))
-    store.write_features(Artifacts().features("dtd", split="test"), features)
+    features = read_features(Artifacts().features("imagenet", split="train"))
+    write_features(Artifacts().features("dtd", split="test"), features)
     dtd = {"name": "dtd", "role": "xd", "baseline_template": None, "gpt_names": {}, "gpt": None}
     store.write_json(Artifacts().evaluated, {"datasets": [dtd], "soups": []})
     with pytest.raises(typer.Exit):
@@ -171,8 +172,8 @@ def run_on_disk(folder: Path, *, source: Source, encoder: Any) -> None:
     artifacts = Artifacts(folder)
     rows = np.arange(len(source.labels))
     about = {"encoder": encoder.id, "class_names": source.class_names, "template": source.template}
-    features = store.ImageFeatures(source.image_features.numpy(), source.labels.numpy(), rows, about)
-    store.write_features(artifacts.features("imagenet", split="train"), features)
+    features = ImageFeatures(source.image_features.numpy(), source.labels.numpy(), rows, about)
+    write_features(artifacts.features("imagenet", split="train"), features)
     for seed, index in source.subsets.items():
         store.write_table(artifacts.split("imagenet", seed=seed), pa.table({"row": index.numpy()}))
     scores = {"text": ["", "sharp", "wet"], "seed": [2] * 3, "n_correct": [9, 5, 6], "n_images": [200] * 3}

@@ -121,19 +121,6 @@ def test_any_error_from_a_damaged_file_is_one_line(fault: Exception) -> None:
         raise MissingError("gone")
 
 
-def test_features_of_another_dataset_or_split_are_named(tmp_path: Path) -> None:
-    value = store.ImageFeatures(
-        np.ones((2, 2), np.float32), np.zeros(2, np.int64), np.arange(2), {"dataset": "dim", "split": "test"}
-    )
-    store.write_features(tmp_path / "x.zarr", value)
-    assert store.read_features(tmp_path / "x.zarr", of=("dim", "test")).rows.tolist() == [0, 1]
-    for of in (("photo", "test"), ("dim", "train")):
-        with pytest.raises(
-            MismatchError, match=rf"holds the test images of dim, expected the {of[1]} images of {of[0]}"
-        ):
-            store.read_features(tmp_path / "x.zarr", of=of)
-
-
 # -------------------------------------------------------------------------------- params and dvc.yaml of others
 
 

@@ -16,6 +16,7 @@ from stages import score as stage
 from wsoup.base.errors import MismatchError
 from wsoup.core.scoring import normalize
 from wsoup.disk import store
+from wsoup.disk.features import ImageFeatures, read_features, write_features
 from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.search.rank import statistics
@@ -43,9 +44,7 @@ def artifacts(in_tmp, tiny_encoder, tiny_encoder_files) -> Artifacts:
     about = {"class_names": NAMES, "template": "a photo of a {}.", "encoder": tiny_encoder.id}
     features = normalize(torch.randn(60, 16, generator=generator)).numpy()
     rows = np.arange(60)
-    store.write_features(
-        artifacts.features("photo", split="train"), store.ImageFeatures(features, rows % 5, rows, about)
-    )
+    write_features(artifacts.features("photo", split="train"), ImageFeatures(features, rows % 5, rows, about))
     for seed, chosen in ((1, rows[:40]), (2, rows[20:])):
         store.write_table(artifacts.split("photo", seed=seed), pa.table({"row": chosen}))
     return artifacts
@@ -78,10 +77,10 @@ def test_a_split_with_images_that_are_not_embedded_is_refused(artifacts, tiny_en
     store.write_table(artifacts.split("photo", seed=1), pa.table({"row": [*rows[:40], 97, 98]}))
     with pytest.raises(MismatchError, match=r"names images that .* lacks; run `dvc repro`"):
         run()
-    known = store.read_features(path, encoder=tiny_encoder.id, of=("photo", "train"))
+    known = read_features(path, encoder=tiny_encoder.id)
     for skipped, ok in ((["a"], False), (["a", "b"], True)):
         about = {**known.attributes, "skipped": skipped}
-        store.write_features(path, store.ImageFeatures(known.features, known.labels, known.rows, about))
+        write_features(path, ImageFeatures(known.features, known.labels, known.rows, about))
         with contextlib.nullcontext() if ok else pytest.raises(MismatchError):
             run()
 

@@ -12,6 +12,7 @@ from api_world import DESCRIPTORS, NAMES
 from stages import candidates, score
 from wsoup.base.errors import PoolError
 from wsoup.disk import store
+from wsoup.disk.features import ImageFeatures, write_features
 from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.search.rank.pools import read_pool
@@ -53,8 +54,8 @@ def test_the_run_stops_by_default_and_the_error_names_the_alternative(in_tmp, ti
     assert capsys.readouterr().out == ""
     features = tiny_encoder.encode_texts([f"a photo of a {name}." for name in NAMES]).numpy()
     about = {"class_names": NAMES, "template": "a photo of a {}.", "encoder": tiny_encoder.id}
-    made = store.ImageFeatures(features, pa.array(range(4)).to_numpy(), pa.array(range(4)).to_numpy(), about)
-    store.write_features(artifacts.features("photo", split="train"), made)
+    made = ImageFeatures(features, pa.array(range(4)).to_numpy(), pa.array(range(4)).to_numpy(), about)
+    write_features(artifacts.features("photo", split="train"), made)
     store.write_table(artifacts.split("photo", seed=1), pa.table({"row": range(4)}))
     with pytest.raises(PoolError, match=r"does not fit .*, or set candidates\.on_long_text: skip$"):
         score.main(Owner.of(Path(score.__file__), name="score@descriptors"), "descriptors")

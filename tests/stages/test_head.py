@@ -14,6 +14,7 @@ from project import ROOT, call_stage, stage_module
 
 from wsoup.base.errors import DataError, ParamsError
 from wsoup.disk import store
+from wsoup.disk.features import ImageFeatures, read_features, write_features
 from wsoup.disk.shards import Owner
 from wsoup.heads.head import Head
 from wsoup.soup.member import Member
@@ -46,7 +47,7 @@ def world(in_tmp: Path, tiny_encoder, tiny_encoder_files, monkeypatch) -> Path:
             about["encoder"] = tiny_encoder.id
             path = f"artifacts/embeddings/pretrained/{name}-{split}.zarr"
             if per_class:
-                store.write_features(path, store.ImageFeatures(x, labels.numpy(), np.arange(len(x)), about))
+                write_features(path, ImageFeatures(x, labels.numpy(), np.arange(len(x)), about))
     for seed in (1, 2):
         rows = [row for row in range(24) if row % 6 != seed]
         store.write_table(f"artifacts/splits/photo/seed{seed}.parquet", pa.table({"row": rows}))
@@ -71,10 +72,8 @@ def test_other_test_images_make_the_same_head_and_other_counts(world):
     call_stage("head", "mine")
     first, counts = head_files(), store.read_table(RESULTS)["n_correct"].to_pylist()
     for path in Path("artifacts/embeddings/pretrained").glob("*-test.zarr"):
-        test = store.read_features(path)
-        store.write_features(
-            path, replace(test, labels=np.roll(test.labels, 30), features=np.roll(test.features, 1, 1))
-        )
+        test = read_features(path)
+        write_features(path, replace(test, labels=np.roll(test.labels, 30), features=np.roll(test.features, 1, 1)))
     call_stage("head", "mine")
     assert head_files() == first
     assert store.read_table(RESULTS)["n_correct"].to_pylist() != counts
@@ -94,7 +93,7 @@ def test_a_head_has_rows_for_datasets_of_its_classes_only(world):
     }
     assert len(lines) == 4
     head = Head.load("artifacts/heads/mine/seed2.safetensors")
-    sketch = store.read_features("artifacts/embeddings/pretrained/sketch-test.zarr")
+    sketch = read_features("artifacts/embeddings/pretrained/sketch-test.zarr")
     logits = head.logits(sketch.features)
     by_hand = sum(int(logits[i, [3, 1]].argmax()) == label for i, label in enumerate(sketch.labels))
     (line,) = [line for line in lines if (line["dataset"], line["seed"]) == ("sketch", 2)]

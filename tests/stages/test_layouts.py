@@ -15,6 +15,7 @@ from project import call_stage
 
 from wsoup.datasets.paper import PAPER
 from wsoup.disk import store
+from wsoup.disk.features import read_features
 from wsoup.evaluate.rows import WAFFLE, Material
 from wsoup.profiles.files import Paper
 
@@ -87,7 +88,7 @@ def test_every_dataset_is_evaluated_on_all_its_test_images(world: Path) -> None:
 def test_features_have_the_labels_of_the_manifest(world: Path) -> None:
     for name in (*PAPER, *OTHERS):
         manifest = store.read_table(world / f"artifacts/manifests/{name}.parquet")
-        features = store.read_features(world / f"artifacts/embeddings/pretrained/{name}-test.zarr")
+        features = read_features(world / f"artifacts/embeddings/pretrained/{name}-test.zarr")
         assert np.array_equal(features.labels, manifest["label"].to_numpy()[features.rows])
         assert (
             features.class_names == store.table_attributes(world / f"artifacts/manifests/{name}.parquet")["class_names"]

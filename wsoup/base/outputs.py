@@ -28,3 +28,9 @@ def claim(
             raise ParamsError(f"{option} {file} is also an input; give another name")
         if os.path.lexists(file) and (not force or os.path.isdir(file)):
             raise ParamsError(f"{option} {file} exists already; give another name, or --force to replace a file")
+
+
+def check_ending(file: Path, *endings: str, option: str) -> None:
+    """Raise ParamsError if an option names a file of another kind, which would be overwritten."""
+    if file.suffix.lower() not in endings:
+        raise ParamsError(f"{option} {file} must end in {' or '.join(endings)}: a file of that name is overwritten")

@@ -22,8 +22,7 @@ from wsoup.core import prompts
 from wsoup.datasets import digests, manifest, paper
 from wsoup.datasets.listing import Listing, problems, some
 from wsoup.disk import store
-from wsoup.disk.files import Artifacts
-from wsoup.disk.members import file_size
+from wsoup.disk.files import Artifacts, file_size
 from wsoup.images.decode import load_rgb
 from wsoup.params.inputs import DatasetParams
 from wsoup.runtime.threads import cores

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from wsoup.base.errors import MissingError, WsoupError
-from wsoup.base.outputs import claim
+from wsoup.base.outputs import check_ending, claim
 from wsoup.cli.common import Force, ParamsFile, Terminal, visible
 from wsoup.disk.files import Artifacts
 
@@ -143,7 +143,6 @@ def report_command(
 
     Example: wsoup report --out reports/index.html --title "Photos of my garden"
     """
-    from wsoup.disk.files import check_ending
     from wsoup.report.page import TITLE, write_page
     from wsoup.report.run import as_written, is_page
 

@@ -12,9 +12,8 @@ import typer
 from wsoup.base import remote
 from wsoup.base.errors import MissingError, ParamsError, one_line
 from wsoup.base.names import changes, proposed
-from wsoup.base.outputs import claim
+from wsoup.base.outputs import check_ending, claim
 from wsoup.cli import common
-from wsoup.disk.files import check_ending
 
 if TYPE_CHECKING:
     from wsoup.api.classify import Classifier

@@ -22,8 +22,7 @@ from wsoup.base import remote
 from wsoup.base.errors import MismatchError, MissingError, StorageError
 from wsoup.datasets.listing import some
 from wsoup.disk import store
-from wsoup.disk.files import regular_file
-from wsoup.disk.members import container_of, read_bytes
+from wsoup.disk.files import container_of, read_bytes, regular_file
 
 FILES_AT_ONCE = 4096
 """Files that a thread looks at before it takes the next ones; 16 of remote storage."""

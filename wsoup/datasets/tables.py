@@ -23,8 +23,7 @@ from wsoup.base import remote
 from wsoup.base.errors import DataError, MissingError
 from wsoup.datasets.folder import read_lines, require_folder, subfolders
 from wsoup.datasets.listing import SPLIT_NAMES, Label, Listing, Row, listed, read_json, refusing, relative
-from wsoup.disk.files import reason_of
-from wsoup.disk.members import arrow_table
+from wsoup.disk.files import arrow_table, reason_of
 
 EXPECTED = "columns path, label and/or class_name, split (a CSV needs a header line that names them)"
 CSV_TYPES = {"path": pa.string(), "label": pa.int64(), "class_name": pa.string(), "split": pa.string()}

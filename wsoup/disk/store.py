@@ -1,8 +1,7 @@
-"""The formats of everything on disk: JSON, Parquet, Zarr, named arrays, bytes with a checksum; all written atomically.
+"""The formats of what is on disk: JSON, Parquet, named arrays, bytes with a checksum; all written atomically.
 
-The bytes depend on the content and on the libraries that compress it: Zarr is a v3 directory store with one shard per
-array, more for a long one, and zarr's own compression (zstd), Parquet has fixed row groups, zstd and no time stamps,
-JSON has sorted keys.
+The bytes depend on the content and on the libraries that compress it: Parquet has fixed row groups, zstd and no time
+stamps, JSON has sorted keys.
 """
 
 from __future__ import annotations
@@ -13,24 +12,17 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from pydantic_core import from_json
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from wsoup.base import remote
-from wsoup.base.errors import (
-    DataError,
-    MismatchError,
-    MissingError,
-    WsoupError,
-    needing,
-    one_line,
-)
+from wsoup.base.errors import DataError, MismatchError, MissingError, WsoupError, needing, one_line
 from wsoup.disk.atomic import replacing, write_bytes
 from wsoup.disk.files import read_file
 
@@ -38,10 +30,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ROWS_PER_GROUP = 100_000
-ROWS_PER_CHUNK = 4096
-ROWS_IN_ONE_FILE = 16 * ROWS_PER_CHUNK
-"""Longer Zarr arrays are cut into files of `ROWS_PER_SHARD`, each of which is compressed in memory."""
-ROWS_PER_SHARD = 4 * ROWS_PER_CHUNK
 CACHE_MARK = "CACHEDIR.TAG"
 
 
@@ -97,14 +85,13 @@ def read_json(path: str | Path) -> Any:
     Raises:
         MissingError: no such file.
         DataError: unreadable, too large, or not a regular file.
-        MismatchError: not JSON, NaN, or a key appears twice.
+        MismatchError: not JSON, or NaN.
     """
     try:
-        text = read_file(str(path)).decode()
-        return json.loads(text, object_pairs_hook=_unique_keys, parse_constant=_no_constant)
+        return from_json(read_file(str(path)), allow_inf_nan=False)
     except WsoupError:
         raise
-    except (ValueError, RecursionError) as error:  # also numbers and depth that Python does not have
+    except ValueError as error:
         raise MismatchError(
             f"{path} is not JSON ({one_line(error, limit=200)}); make it again with `dvc repro`"
         ) from None
@@ -116,18 +103,6 @@ def read_object(path: str | Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise MismatchError(f"{path} does not hold a JSON object; make it again with `dvc repro`")
     return _Attributes(value, path)
-
-
-def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    value = dict(pairs)
-    if len(value) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"key {next(key for key in keys if keys.count(key) > 1)!r} appears twice")
-    return value
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not a number")
 
 
 # ------------------------------------------------------------------------------------------------------- Parquet
@@ -191,133 +166,7 @@ def _reading_parquet(path: str | Path) -> Iterator[Any]:
         raise MismatchError(f"{path} cannot be read as Parquet ({why}); remove it and run `dvc repro`") from None
 
 
-# ---------------------------------------------------------------------------------------------------------- Zarr
-
-
-class Rows(Protocol):
-    """An array's rows, read a block at a time: a NumPy array, or one too large for memory."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Of the whole."""
-
-    def __getitem__(self, rows: slice, /) -> np.ndarray:
-        """Some of the rows."""
-
-
-@dataclass(frozen=True)
-class ImageFeatures:
-    """Features of one dataset split, as stored.
-
-    Attributes:
-        features: (N, D) float32, L2-normalised.
-        labels: (N,) int64.
-        rows: (N,) int64, row of each image in the dataset's manifest.
-        attributes: encoder, preprocessing, class_names, dataset, split, and others of the writer.
-    """
-
-    features: Rows
-    labels: np.ndarray
-    rows: np.ndarray
-    attributes: dict[str, Any]
-
-    @property
-    def class_names(self) -> list[str]:
-        """Class names in label order."""
-        return self.attributes["class_names"]
-
-
-def write_features(path: str | Path, value: ImageFeatures) -> None:
-    """Write one Zarr v3 group with arrays ``image_features``, ``labels`` and ``rows``, and their checksums."""
-    with needing():
-        import zarr
-    with replacing(path) as temporary:
-        group: Any = zarr.create_group(store=str(temporary), zarr_format=3)
-        checksums = {
-            "image_features": _write_rows(group, "image_features", value.features, dtype=np.float32),
-            "labels": _write_rows(group, "labels", value.labels, dtype=np.int64),
-            "rows": _write_rows(group, "rows", value.rows, dtype=np.int64),
-            "attributes": fingerprint(value.attributes),
-        }
-        group.update_attributes({**value.attributes, "checksums": checksums})
-
-
-def _write_rows(group: Any, name: str, values: Rows, *, dtype: type) -> str:
-    """Write one array; returns its checksum."""
-    n, *size = values.shape
-    chunk = min(ROWS_PER_CHUNK, max(1, n))
-    shard = max(1, -(-n // chunk)) * chunk if n <= ROWS_IN_ONE_FILE else ROWS_PER_SHARD
-    stored = group.create_array(
-        name,
-        shape=values.shape,
-        dtype=dtype,
-        chunks=(chunk, *size),
-        shards=(shard, *size),
-        dimension_names=("image", "feature")[: 1 + len(size)],
-    )
-    digest = _digest(stored)
-    for start in range(0, n, shard):
-        block: np.ndarray = np.ascontiguousarray(values[start : start + shard], dtype=dtype)
-        digest.update(block.view(np.uint8).data)
-        stored[start : start + shard] = block
-    return digest.hexdigest()
-
-
-def read_features(
-    path: str | Path, *, encoder: Mapping[str, Any] | None = None, of: tuple[str, str] | None = None
-) -> ImageFeatures:
-    """Read what `write_features` wrote.
-
-    Args:
-        path: the store.
-        encoder: the id of the encoder that the features must be from; None for any.
-        of: the dataset and split that they must be from, if they say so; None for any.
-
-    Raises:
-        MissingError: no such store.
-        MismatchError: a file in it is missing or damaged; or the features are from another encoder, dataset or split,
-            and the text names both.
-    """
-    if not Path(path).is_dir():
-        raise MissingError(f"{path} does not exist; image features are made by stage 'embed': run `dvc repro`")
-    again = "remove it and run `dvc repro` to make it again"
-    with needing():
-        import zarr
-    try:
-        group: Any = zarr.open_group(store=str(path), mode="r")
-        attributes = dict(group.attrs)
-        checksums = dict(attributes.pop("checksums"))
-        arrays, actual = {}, {"attributes": fingerprint(attributes)}
-        for name in ("image_features", "labels", "rows"):
-            arrays[name], actual[name] = _read_rows(group[name])
-    except Exception as error:  # zarr may raise anything on a damaged file
-        reason = one_line(error, limit=300) or type(error).__name__
-        raise MismatchError(f"{path} cannot be read as image features ({reason}); {again}") from None
-    for name in sorted(actual):  # zarr reads a missing chunk as zeros
-        if actual[name] != checksums.get(name):
-            raise MismatchError(f"{path}: checksum of {name} differs, a file in it is missing or damaged; {again}")
-    if encoder is not None:
-        check_encoder(attributes["encoder"], expected=encoder, where=path)
-    if of is not None and (held := (attributes.get("dataset", of[0]), attributes.get("split", of[1]))) != of:
-        raise MismatchError(
-            f"{path} holds the {held[1]} images of {held[0]}, expected the {of[1]} images of {of[0]}; {again}"
-        )
-    return ImageFeatures(arrays["image_features"], arrays["labels"], arrays["rows"], attributes)
-
-
-def _read_rows(stored: Any) -> tuple[np.ndarray, str]:
-    """One array and its checksum."""
-    values, digest = np.empty(stored.shape, stored.dtype), _digest(stored)
-    for start in range(0, len(values), ROWS_PER_SHARD):
-        stop = start + ROWS_PER_SHARD
-        values[start:stop] = stored[start:stop]
-        digest.update(values[start:stop].view(np.uint8).data)
-    return values, digest.hexdigest()
-
-
-def _digest(stored: Any) -> Any:
-    """The beginning of a checksum: SHA-256 of an array's dtype and shape, and then its values."""
-    return hashlib.sha256(f"{stored.dtype.str} {stored.shape} ".encode())
+# ------------------------------------------------------------------------------------------------ arrays, hashes
 
 
 def check_encoder(actual: Mapping[str, object], *, expected: Mapping[str, object], where: str | Path) -> None:
@@ -328,12 +177,9 @@ def check_encoder(actual: Mapping[str, object], *, expected: Mapping[str, object
         raise MismatchError(f"{where} was made with another encoder ({pairs}); run `dvc repro` to make it again")
 
 
-# ------------------------------------------------------------------------------------------------- arrays, hashes
-
-
-def pack_arrays(arrays: Mapping[str, np.ndarray], *, about: dict[str, str] | None = None) -> bytes:
-    """Named arrays as the bytes of a safetensors file, with `about` in its header."""
-    return save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, metadata=about)
+def pack_arrays(arrays: Mapping[str, np.ndarray]) -> bytes:
+    """Named arrays as the bytes of a safetensors file."""
+    return save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
 
 
 def unpack_arrays(payload: bytes, *, origin: str | Path) -> dict[str, np.ndarray]:
@@ -342,12 +188,6 @@ def unpack_arrays(payload: bytes, *, origin: str | Path) -> dict[str, np.ndarray
         return load(payload)
     except (SafetensorError, ValueError, KeyError) as error:
         raise MismatchError(f"{origin} holds no arrays ({error})") from None
-
-
-def about_arrays(payload: bytes) -> dict[str, str]:
-    """The `about` of bytes that `unpack_arrays` has accepted."""
-    end = 8 + int.from_bytes(payload[:8], "little")  # of the header, see safetensors' format
-    return json.loads(payload[8:end]).get("__metadata__", {})
 
 
 def sha256_file(path: str | Path) -> str:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import torch
 
-from wsoup.disk.store import ImageFeatures
+from wsoup.disk.features import ImageFeatures
 from wsoup.evaluate.rows import pack_right, row_name
 from wsoup.heads.head import Head
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from wsoup.core import prompts
 from wsoup.disk import store
+from wsoup.disk.features import read_features
 from wsoup.disk.files import Artifacts
 from wsoup.towers.encoder import Encoder
 
@@ -98,7 +99,7 @@ def load_tests(
     tests = []
     for dataset in store.read_object(artifacts.evaluated)["datasets"] if datasets is None else datasets:
         name = dataset["name"]
-        stored = store.read_features(artifacts.features(name, split="test"), encoder=encoder.id, of=(name, "test"))
+        stored = read_features(artifacts.features(name, split="test"), encoder=encoder.id)
         tests.append(
             TestSet(
                 name=name,

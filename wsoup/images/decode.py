@@ -20,8 +20,7 @@ from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
 from wsoup.base.errors import ChangedError, DataError, MissingError, ParamsError, WsoupError
-from wsoup.disk.files import reason_of, shown
-from wsoup.disk.members import read_bytes
+from wsoup.disk.files import read_bytes, reason_of, shown
 from wsoup.images.workers import Batch, ahead
 from wsoup.runtime.threads import cores
 
@@ -68,7 +67,7 @@ def load_rgb(path: str | Path | Picture, *, digest: str | None = None, as_stored
     """Decode an image file, a member of a tar or Arrow file, or an open picture as upright 8-bit RGB.
 
     Args:
-        path: the file (see `wsoup.disk.members.read_bytes`), or a picture.
+        path: the file (see `wsoup.disk.files.read_bytes`), or a picture.
         digest: SHA-256 in hex that the file had when it was listed; None accepts any.
         as_stored: neither rotate it nor lay transparency over white, as the authors' loader (samplers.py:176).
 

@@ -25,6 +25,7 @@ from torch import Tensor
 from wsoup.base import remote
 from wsoup.base.errors import DataError, MismatchError
 from wsoup.disk import store
+from wsoup.disk.features import ImageFeatures, Rows, write_features
 from wsoup.disk.files import PRETRAINED, Artifacts
 from wsoup.disk.shards import Owner, Shard
 from wsoup.images.decode import Picture, batches
@@ -85,7 +86,7 @@ class Embedded:
         n_known: number of images that an earlier run encoded.
     """
 
-    features: Mapping[str, store.Rows]
+    features: Mapping[str, Rows]
     positions: np.ndarray
     skipped: Mapping[int, str]
     n_known: int
@@ -191,13 +192,14 @@ def _packed(part: Encoded, keys: Sequence[str] = (), about: str = "") -> bytes:
     """A shard, with the keys of the images that have features and what decided these."""
     texts = [sorted(part.skipped.items()), [keys[i] for i in part.positions.tolist()] if keys else [], about]
     arrays = {f"{FEATURES}{name}": features for name, features in part.features.items()}
-    return store.pack_arrays({**arrays, "positions": part.positions}, about={"texts": json.dumps(texts)})
+    encoded = np.frombuffer(json.dumps(texts).encode(), dtype=np.uint8)
+    return store.pack_arrays({**arrays, "positions": part.positions, "texts": encoded})
 
 
 def _unpacked(payload: bytes, *, origin: str | Path) -> tuple[Encoded, list[str], str]:
     arrays = store.unpack_arrays(payload, origin=origin)
     features = {name.removeprefix(FEATURES): array for name, array in arrays.items() if name.startswith(FEATURES)}
-    skipped, keys, about = json.loads(store.about_arrays(payload)["texts"])
+    skipped, keys, about = json.loads(arrays["texts"].tobytes())
     return Encoded(features, arrays["positions"], dict(skipped)), keys, about
 
 
@@ -374,7 +376,7 @@ def embed_split(dataset: str, *, split: str, encoder: EncoderParams, params: Emb
         "images": store.fingerprint([images.digests[i] for i in kept.tolist()]),  # in their order
     }
     out = artifacts.features(dataset, split=split)
-    store.write_features(out, store.ImageFeatures(features, labels[kept], rows[kept], attributes))
+    write_features(out, ImageFeatures(features, labels[kept], rows[kept], attributes))
     for text in skipped:
         print(f"skipped: {text}")
     reused = f"; {embedded.n_known} reused from an earlier run" if embedded.n_known else ""

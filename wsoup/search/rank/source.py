@@ -25,6 +25,7 @@ from wsoup.base.errors import MismatchError
 from wsoup.core import prompts
 from wsoup.core.scoring import ImageSet, decide
 from wsoup.disk import store
+from wsoup.disk.features import read_features
 from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.params.inputs import EncoderParams
@@ -142,7 +143,7 @@ def load_source(run: Run) -> Source:
         MissingError, MismatchError: a file is missing, or was made with another encoder or from other images.
     """
     encoder, embeddings = run.encoder, run.artifacts.features(run.source, split="train")
-    features = store.read_features(embeddings, encoder=encoder.id, of=(run.source, "train"))
+    features = read_features(embeddings, encoder=encoder.id)
     position = {int(row): i for i, row in enumerate(features.rows)}
     skipped = len(features.attributes.get("skipped", []))
     subsets = {}

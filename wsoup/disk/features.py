@@ -1,0 +1,139 @@
+"""Image features on disk: a Zarr v3 directory store with checksums, written atomically.
+
+Its bytes depend on the content and on zarr's compression (zstd): one shard per array, more for a long one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from wsoup.base.errors import MismatchError, MissingError, needing, one_line
+from wsoup.disk.atomic import replacing
+from wsoup.disk.store import check_encoder, fingerprint
+
+ROWS_PER_CHUNK = 4096
+ROWS_IN_ONE_FILE = 16 * ROWS_PER_CHUNK
+"""Longer arrays are cut into files of `ROWS_PER_SHARD`, each of which is compressed in memory."""
+ROWS_PER_SHARD = 4 * ROWS_PER_CHUNK
+
+
+class Rows(Protocol):
+    """An array's rows, read a block at a time: a NumPy array, or one too large for memory."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the whole."""
+
+    def __getitem__(self, rows: slice, /) -> np.ndarray:
+        """Some of the rows."""
+
+
+@dataclass(frozen=True)
+class ImageFeatures:
+    """Features of one dataset split, as stored.
+
+    Attributes:
+        features: (N, D) float32, L2-normalised.
+        labels: (N,) int64.
+        rows: (N,) int64, row of each image in the dataset's manifest.
+        attributes: encoder, preprocessing, class_names, dataset, split, and others of the writer.
+    """
+
+    features: Rows
+    labels: np.ndarray
+    rows: np.ndarray
+    attributes: dict[str, Any]
+
+    @property
+    def class_names(self) -> list[str]:
+        """Class names in label order."""
+        return self.attributes["class_names"]
+
+
+def write_features(path: str | Path, value: ImageFeatures) -> None:
+    """Write one Zarr v3 group with arrays ``image_features``, ``labels`` and ``rows``, and their checksums."""
+    with needing():
+        import zarr
+    with replacing(path) as temporary:
+        group: Any = zarr.create_group(store=str(temporary), zarr_format=3)
+        checksums = {
+            "image_features": _write_rows(group, "image_features", value.features, dtype=np.float32),
+            "labels": _write_rows(group, "labels", value.labels, dtype=np.int64),
+            "rows": _write_rows(group, "rows", value.rows, dtype=np.int64),
+            "attributes": fingerprint(value.attributes),
+        }
+        group.update_attributes({**value.attributes, "checksums": checksums})
+
+
+def _write_rows(group: Any, name: str, values: Rows, *, dtype: type) -> str:
+    """Write one array; returns its checksum."""
+    n, *size = values.shape
+    chunk = min(ROWS_PER_CHUNK, max(1, n))
+    shard = max(1, -(-n // chunk)) * chunk if n <= ROWS_IN_ONE_FILE else ROWS_PER_SHARD
+    stored = group.create_array(
+        name,
+        shape=values.shape,
+        dtype=dtype,
+        chunks=(chunk, *size),
+        shards=(shard, *size),
+        dimension_names=("image", "feature")[: 1 + len(size)],
+    )
+    digest = _digest(stored)
+    for start in range(0, n, shard):
+        block: np.ndarray = np.ascontiguousarray(values[start : start + shard], dtype=dtype)
+        digest.update(block)
+        stored[start : start + shard] = block
+    return digest.hexdigest()
+
+
+def read_features(path: str | Path, *, encoder: Mapping[str, Any] | None = None) -> ImageFeatures:
+    """Read what `write_features` wrote.
+
+    Args:
+        path: the store.
+        encoder: the id of the encoder that the features must be from; None for any.
+
+    Raises:
+        MissingError: no such store.
+        MismatchError: a file in it is missing or damaged; or the features are from another encoder, and the text names
+            both.
+    """
+    if not Path(path).is_dir():
+        raise MissingError(f"{path} does not exist; image features are made by stage 'embed': run `dvc repro`")
+    again = "remove it and run `dvc repro` to make it again"
+    with needing():
+        import zarr
+    try:
+        group: Any = zarr.open_group(store=str(path), mode="r")
+        attributes = dict(group.attrs)
+        checksums = dict(attributes.pop("checksums"))
+        arrays, actual = {}, {"attributes": fingerprint(attributes)}
+        for name in ("image_features", "labels", "rows"):
+            arrays[name], actual[name] = _read_rows(group[name])
+    except Exception as error:  # zarr may raise anything on a damaged file
+        reason = one_line(error, limit=300) or type(error).__name__
+        raise MismatchError(f"{path} cannot be read as image features ({reason}); {again}") from None
+    for name in sorted(actual):  # zarr reads a missing chunk as zeros
+        if actual[name] != checksums.get(name):
+            raise MismatchError(f"{path}: checksum of {name} differs, a file in it is missing or damaged; {again}")
+    if encoder is not None:
+        check_encoder(attributes["encoder"], expected=encoder, where=path)
+    return ImageFeatures(arrays["image_features"], arrays["labels"], arrays["rows"], attributes)
+
+
+def _read_rows(stored: Any) -> tuple[np.ndarray, str]:
+    """One array and its checksum."""
+    values, digest = stored[:], _digest(stored)
+    digest.update(np.ascontiguousarray(values))
+    return values, digest.hexdigest()
+
+
+def _digest(stored: Any) -> Any:
+    """The beginning of a checksum: SHA-256 of an array's dtype and shape, and then its values."""
+    return hashlib.sha256(f"{stored.dtype.str} {stored.shape} ".encode())
