@@ -1,7 +1,7 @@
 """Every zero-shot row on every dataset with the pretrained encoder, with all soups and pools: counts as Parquet.
 
 Writes results.parquet (rows of the tables), texts.parquet (single texts), flips.parquet and confusion.parquet (what the
-run's main soup changes), and right.parquet and selection.parquet for the verdict (`wsoup.evaluate.judged`).
+run's main soup changes), and right.parquet for the verdict (`wsoup.evaluate.judged`).
 """
 
 from dataclasses import replace
@@ -20,7 +20,7 @@ from wsoup.evaluate.testsets import load_tests
 from wsoup.params.section import load
 from wsoup.pipeline import stage
 from wsoup.search.rank.pools import digest
-from wsoup.search.rank.source import Run, SourceParams, load_source
+from wsoup.search.rank.source import Run, SourceParams
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.models import ensemble_templates
 
@@ -45,10 +45,10 @@ def main(owner: Owner) -> None:
     rows = pretrained_rows(material, params=wanted)
     classifiers = mean_texts([*rows, *by_class], tests=tests, encoder=texts, run=run, label="evaluate")
     counts = evaluate(classifiers, tests=tests, tokenizer=encoder.tokenizer, variant=PRETRAINED)
-    single, soup, images = pc.is_valid(counts["text"]), params.report.soup, load_source(run).images_of
+    single, soup = pc.is_valid(counts["text"]), params.report.soup
     mode = judged_mode(soup, mode=params.report.mode)
     tables = {"results": counts.filter(pc.invert(single)), "texts": counts.filter(single)}
-    tables |= judge(classifiers, material, soup=soup, mode=mode, tests=tests, selection=images, encoder=texts)
+    tables |= judge(classifiers, material, soup=soup, mode=mode, tests=tests, encoder=texts)
     pools = {"words": material.words, "descriptors": material.descriptors}
     pools |= {"waffle": material.waffle} if material.waffle else {}
     about = run.about | {

@@ -16,7 +16,6 @@ from wsoup.evaluate.judged import (
     judged_rows,
     random_rows,
     right_images,
-    selection_counts,
     together_rows,
 )
 from wsoup.evaluate.rows import Material, Row, right_by_row
@@ -70,17 +69,6 @@ def test_all_seeds_combined_have_all_members():
     assert soup == Row("word_all_seeds", (1, 2), ("x y", "z", "x y"))
 
 
-def test_selection_counts_use_the_sources_classes(classifiers, tests):
-    source = tests[0]
-    images = {seed: (source.image_features[:seed], source.labels[:seed]) for seed in (1, 2)}
-    counted = selection_counts(classifiers, soups=["word"], source=source, images=images.__getitem__).to_pylist()
-    assert {(row["seed"], row["n_images"]) for row in counted} == {(1, 1), (2, 2)}
-    right = right_by_row(right_images(classifiers, soups=["word"], tests=[source]).to_pylist())
-    for row in counted:
-        of_seeds = right[row["method"], row["mode"]][source.name]
-        assert row["n_correct"] == of_seeds[row["seed"] - 1, : row["seed"]].sum()
-
-
 def test_random_controls_have_as_many_texts_of_the_same_pool_and_length():
     material = Material(
         seeds=(1, 2),
@@ -119,12 +107,9 @@ def test_flips_are_the_images_that_exactly_one_row_gets_right(texts, tests):
 def test_the_verdict_covers_judged_rows_their_controls_and_all_seeds_combined(classifiers, texts, tests):
     soups = {"word": {1: ["sharp", "old red"], 2: ["old"]}}
     material = Material((1, 2), words=["a", "b", "c", "d"], soups=soups, pools={"word": "words"})
-    seen = {seed: (tests[0].image_features[:seed], tests[0].labels[:seed]) for seed in (1, 2)}
-    how = {"soup": "word", "mode": "centroid", "selection": seen.__getitem__}
-    tables = judge(classifiers, material, tests=tests, encoder=texts, **how)
+    tables = judge(classifiers, material, soup="word", mode="centroid", tests=tests, encoder=texts)
     methods = {"class_name", "word_soup", "random_beside_word", "word_all_seeds"}
-    for name in ("right", "selection"):
-        keys = [(row["method"], row["seed"]) for row in tables[name].to_pylist()]
-        assert set(keys) == {(method, seed) for method in methods for seed in (1, 2)}
+    keys = {(row["method"], row["seed"]) for row in tables["right"].to_pylist()}
+    assert keys == {(method, seed) for method in methods for seed in (1, 2)}
     assert sum(tables["confusion"]["n_images"].to_pylist()) == sum(len(test.labels) for test in tests)
     assert {row["dataset"] for row in tables["flips"].to_pylist()} <= {test.name for test in tests}

@@ -2,11 +2,10 @@
 
 Judged rows are the class name, the 80 templates, every soup at full size, for each soup a control of as many random
 texts from the same pool with the same numbers of words, and the run's main soup with all seeds combined, as it is
-exported. All but the templates are also evaluated on the images that soups were selected on: accuracy there minus
-accuracy on held-out source images is the optimism of selection.
+exported.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 import numpy as np
@@ -18,12 +17,19 @@ from wsoup.core.scoring import MODES, correct, normalize
 from wsoup.evaluate.baselines import random_chains, random_descriptors
 from wsoup.evaluate.counts import Classifiers, mean_texts
 from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, Material, Row, all_seeds, judged_soups, pack_right, random_beside
-from wsoup.evaluate.testsets import COUNTS, WHERE, TestSet
+from wsoup.evaluate.testsets import WHERE, TestSet
 from wsoup.texts.encoder import PromptEncoder
 
-_ROW = (("method", pa.string()), ("mode", pa.string()), ("seed", pa.int64()))
-RIGHT = pa.schema([*_ROW, *WHERE, ("n_images", pa.int64()), ("right", pa.binary())])
-SELECTION = pa.schema([*_ROW, *COUNTS])
+RIGHT = pa.schema(
+    [
+        ("method", pa.string()),
+        ("mode", pa.string()),
+        ("seed", pa.int64()),
+        *WHERE,
+        ("n_images", pa.int64()),
+        ("right", pa.binary()),
+    ]
+)
 _PREDICTED = (("label", pa.int64()), ("before", pa.int64()), ("after", pa.int64()))
 FLIPS = pa.schema([("dataset", pa.string()), ("row", pa.int64()), *_PREDICTED])  # row of the dataset's manifest
 CONFUSION = pa.schema([("dataset", pa.string()), *_PREDICTED, ("n_images", pa.int64())])
@@ -36,10 +42,9 @@ def judge(
     soup: str,
     mode: str,
     tests: Sequence[TestSet],
-    selection: Callable[[int], tuple[Tensor, Tensor]],
     encoder: PromptEncoder,
 ) -> dict[str, pa.Table]:
-    """Tables of the verdict: `RIGHT`, `SELECTION`, and `FLIPS` and `CONFUSION` of the run's main soup.
+    """Tables of the verdict: `RIGHT`, and `FLIPS` and `CONFUSION` of the run's main soup.
 
     Args:
         classifiers: the rows of the tables.
@@ -47,20 +52,16 @@ def judge(
         soup: name of the main soup.
         mode: the mode in which it is judged.
         tests: the datasets.
-        selection: seed -> features (N, D) and labels (N,) of the source's few-shot images.
         encoder: encodes the random controls and the main soup.
     """
     names = judged_soups(list(material.soups))
     pair = together_rows(soup, material=material)
     # Encoded apart from the tables' rows, whose features stay the same to the last bit.
     controls = mean_texts([*pair, *random_rows(material, soups=names)], tests=tests, encoder=encoder)
-    both = (classifiers, controls)
-    (source,) = (test for test in tests if test.role == "source")
     answers = [(test, *_predicted(controls, pair=pair, mode=mode, test=test)) for test in tests]
     return {
-        "right": pa.concat_tables(right_images(encoded, soups=names, tests=tests) for encoded in both),
-        "selection": pa.concat_tables(
-            selection_counts(encoded, soups=names, source=source, images=selection) for encoded in both
+        "right": pa.concat_tables(
+            right_images(encoded, soups=names, tests=tests) for encoded in (classifiers, controls)
         ),
         "flips": flips(answers),
         "confusion": confusion(answers),
@@ -108,27 +109,6 @@ def right_images(classifiers: Classifiers, *, soups: Sequence[str], tests: Seque
                 about = {"method": row.method, "mode": mode, **test.where, "n_images": len(right)}
                 lines += [{**about, "seed": seed, "right": pack_right(right)} for seed in row.seeds]
     return pa.Table.from_pylist(lines, schema=RIGHT)
-
-
-def selection_counts(
-    classifiers: Classifiers, *, soups: Sequence[str], source: TestSet, images: Callable[[int], tuple[Tensor, Tensor]]
-) -> pa.Table:
-    """Correct counts of each judged row with shared texts on the images that selection saw; columns of `SELECTION`.
-
-    Args:
-        classifiers: rows and their mean text features.
-        soups: names in params.yaml.
-        source: the source, for its classes.
-        images: seed -> features (N, D) and labels (N,) of its few-shot images.
-    """
-    lines = [
-        {"method": row.method, "mode": mode, "seed": seed, "n_correct": int(right.sum()), "n_images": len(right)}
-        for row, means in judged_rows(classifiers.of(source), soups=soups)
-        if not row.prompts
-        for seed in row.seeds
-        for mode, right in _right(*images(seed), means)
-    ]
-    return pa.Table.from_pylist(lines, schema=SELECTION)
 
 
 def _right(image_features: Tensor, labels: Tensor, means: Tensor) -> Iterator[tuple[str, np.ndarray]]:
