@@ -10,7 +10,7 @@ from report_made import CLASS_NAME, both_seeds, line, results
 
 from wsoup.disk.files import PRETRAINED
 from wsoup.report.labels import table
-from wsoup.report.results import mean_and_std
+from wsoup.report.tables import mean_and_std
 
 BY_KEY = {row.key: row for row in table(["word", "descriptor"])}
 WORD = BY_KEY["word_soup"].method

@@ -11,7 +11,6 @@ from wsoup.statistics.noise import (
     Estimate,
     compare_counts,
     compare_images,
-    holm,
     judge,
     over_datasets,
     student_cdf,
@@ -191,10 +190,13 @@ def test_different_images_cannot_be_compared():
         compare_images({"a": np.zeros((1, 3), dtype=bool)}, {"a": np.zeros((1, 4), dtype=bool)})
 
 
+HOLM = {(0.6745, 2.5758): [0.5, 0.02], (2.1701, 2.1701, 0.1257): [0.09, 0.09, 0.9], (2.1701, 0.6745): [0.06, 0.5]}
+
+
 def test_holm_by_hand():
-    assert holm([0.5, 0.01]) == [0.5, 0.02]
-    assert holm([0.03, 0.03, 0.9]) == pytest.approx([0.09, 0.09, 0.9])
-    assert holm([]) == []
+    """z of 0.6745, 2.5758 and 2.1701 have p of 0.5, 0.01 and 0.03."""
+    p_values = {z: [v.p for v in judge([Estimate(x, 1.0, math.inf) for x in z], confidence=0.95)] for z in HOLM}
+    assert p_values == {z: pytest.approx(adjusted, abs=1e-4) for z, adjusted in HOLM.items()}
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from wsoup.evaluate.rows import CLASS_NAME, GIVEN, Right
 from wsoup.paper import settings
 from wsoup.paper import tables as paper
 from wsoup.report.labels import TableRow
-from wsoup.report.results import MEANS, ROLES, Line, Results, is_number, mean_and_std, read_lines
-from wsoup.report.tables import MARK, Row, Table
+from wsoup.report.results import MEANS, ROLES, Line, Results, read_lines
+from wsoup.report.tables import MARK, Row, Table, is_number, mean_and_std
 
 MEASURES = ("accuracy", "alignment", "uniformity")
 

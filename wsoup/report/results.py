@@ -5,13 +5,12 @@ the mean of these over seeds and their standard deviation (n - 1). A file of res
 raises an error with its name.
 """
 
-import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeGuard
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import pydantic
@@ -196,22 +195,6 @@ class Results:
                 by_size.setdefault(line.m, []).append(line)
         complete = len(self.roles) * len(self.seeds)
         return {m: Cells(by_size[m], self.seeds) for m in sorted(by_size) if len(by_size[m]) == complete}
-
-
-def is_number(value: object) -> TypeGuard[float]:
-    """Whether a value is a number other than NaN; booleans are not."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
-
-
-def mean_and_std(values: np.ndarray) -> tuple[float, float]:
-    """Mean over datasets, then mean and standard deviation over seeds: (datasets, seeds) -> two numbers.
-
-    The deviation is 0 for a single seed. Both are NaN where there is no dataset or a result is missing.
-    """
-    if not len(values):
-        return float("nan"), float("nan")
-    by_seed = values.mean(axis=0)
-    return float(by_seed.mean()), float(by_seed.std(ddof=1)) if len(by_seed) > 1 else 0.0
 
 
 def load_results(folder: Path, *, params: "RunParams") -> Results:

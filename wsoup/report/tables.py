@@ -8,10 +8,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeGuard
+
+import numpy as np
 
 from wsoup.disk import store
 from wsoup.disk.files import defused
-from wsoup.report.results import is_number
 
 SIZES = ("m", "stored")
 """Columns of sizes, not accuracies."""
@@ -89,6 +91,22 @@ def write_reports(
             store.write_json(place / f"{name}.json", rows)
         for name, value in values.items():
             store.write_json(all_or_nothing.enter_context(store.replacing(folder / f"{name}.json")), value)
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether a value is a number other than NaN; booleans are not."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
+
+
+def mean_and_std(values: np.ndarray) -> tuple[float, float]:
+    """Mean over datasets, then mean and standard deviation over seeds: (datasets, seeds) -> two numbers.
+
+    The deviation is 0 for a single seed. Both are NaN where there is no dataset or a result is missing.
+    """
+    if not len(values):
+        return float("nan"), float("nan")
+    by_seed = values.mean(axis=0)
+    return float(by_seed.mean()), float(by_seed.std(ddof=1)) if len(by_seed) > 1 else 0.0
 
 
 def shown_columns(columns: Sequence[str]) -> list[str]:

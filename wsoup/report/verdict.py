@@ -59,7 +59,7 @@ class SoupVerdict:
         role: source, xd or dg.
         fixed: the verdict with datasets held fixed; its word may also be `NO_GAIN`.
         resampled: the same with datasets resampled; None for a single dataset.
-        hangs_on: the one dataset without which `fixed` would be noise or change sign; None if there is none.
+        hangs_on: the one dataset without which `fixed` would be noise or change sign, if there is one.
     """
 
     soup: str
@@ -106,8 +106,7 @@ def load_judgement(
 
     Args:
         results: folder of counts.
-        soups: definitions by name.
-        heads: names; the first competes.
+        soups, heads: of params.yaml, by name; the first head competes.
         roles, n_classes: role and number of classes of each dataset.
         report: which soup the run is about, the mode, and the confidence of intervals.
 
@@ -163,14 +162,7 @@ def compare_soups(
     places: Mapping[str, Sequence[str]],
     confidence: float,
 ) -> Iterator[SoupVerdict]:
-    """Every soup against every rival on every role.
-
-    Args:
-        rows: method -> right images, by name of judged soup.
-        soups: definitions by name.
-        places: role -> its datasets.
-        confidence: of intervals.
-    """
+    """Every soup against every rival on every role; `rows` are by judged soup and method, `places` name datasets."""
     compared = {
         (name, rival, role): compare_images(*({data: row[data] for data in datasets} for row in pair))
         for name, right in rows.items()

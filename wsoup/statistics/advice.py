@@ -39,20 +39,14 @@ class Advice:
 
     Attributes:
         use: name of the row.
-        best: name of the most accurate row.
         accuracy: of each row, per cent, the mean over datasets.
         gains: of each row but the first, over the first, corrected for their number.
-        chance: per cent that guessing gets right.
-        above_chance: whether the best row is above chance by more than noise.
         sentence: the advice in words; it begins with a capital letter and ends in a full stop.
     """
 
     use: str
-    best: str
     accuracy: Mapping[str, float]
     gains: Mapping[str, Verdict]
-    chance: float
-    above_chance: bool
     sentence: str
 
 
@@ -77,19 +71,18 @@ def advise(rows: Mapping[str, Right], *, n_classes: Mapping[str, int], confidenc
     best = max(accuracy, key=lambda name: round(accuracy[name], 9))  # the first of equals
     guessing = {name: np.full(hits.shape, 1 / n_classes[name]) for name, hits in right[best].items()}
     over_chance = compare_images(right[best], guessing).fixed
-    chance, above = accuracy[best] - over_chance.mean, over_chance.interval(confidence)[0] > 0
     use = best
     if HEAD in right:
         lead = compare_images(right[best], right[HEAD]).fixed
         use = HEAD if lead.mean <= CLOSE * lead.se else best
     sentence = _sentence(first, use, best, accuracy=accuracy, gains=gains)
-    if not above:
+    if over_chance.interval(confidence)[0] <= 0:
         n_images = sum(hits.shape[1] for hits in right[best].values())
         sentence = (
             f"No better than guessing: {best} gets {accuracy[best]:.1f} % of {n_images:,} images, the most, and chance "
-            f"is {chance:.1f} %; if anything, use the {use}."
+            f"is {accuracy[best] - over_chance.mean:.1f} %; if anything, use the {use}."
         )
-    return Advice(use, best, accuracy, gains, chance, above, sentence)
+    return Advice(use, accuracy, gains, sentence)
 
 
 def _sentence(first: str, use: str, best: str, *, accuracy: Mapping[str, float], gains: Mapping[str, Verdict]) -> str:
