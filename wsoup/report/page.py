@@ -11,7 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jinja2
 import vl_convert
@@ -96,8 +96,8 @@ def write_page(path: str | Path, *, root: str | Path = ".", title: str = TITLE) 
 
 def figure(name: str, rows: Sequence[Mapping[str, object]]) -> dict[str, Any]:
     """A template with the data of one revision: a complete Vega-Lite specification."""
-    template = json.loads((FIGURE_TEMPLATES / f"{name}.json").read_text(encoding="utf-8"))
-    specification: dict[str, Any] = _without_revisions(template)
+    template = (FIGURE_TEMPLATES / f"{name}.json").read_text(encoding="utf-8")
+    specification: dict[str, Any] = json.loads(template, object_hook=_without_revisions)
     specification["$schema"] = SCHEMA
     # Labels that touch read as one number; symbols are black by default, which cannot be seen in dark mode.
     specification["config"] = {"axis": {"labelSeparation": 8}, "legend": {"symbolBaseFillColor": "#888"}}
@@ -105,12 +105,9 @@ def figure(name: str, rows: Sequence[Mapping[str, object]]) -> dict[str, Any]:
     return specification
 
 
-def _without_revisions(part: object) -> Any:
-    """A specification without the channels that distinguish revisions."""
-    if isinstance(part, dict):
-        kept = {k: v for k, v in part.items() if not (isinstance(v, dict) and v.get("field") == "rev")}
-        return {key: _without_revisions(value) for key, value in kept.items()}
-    return [_without_revisions(value) for value in part] if isinstance(part, list) else part
+def _without_revisions(part: dict[str, Any]) -> dict[str, Any]:
+    """A part of a specification without the channels that distinguish revisions."""
+    return {key: value for key, value in part.items() if not (isinstance(value, dict) and value.get("field") == "rev")}
 
 
 def script_json(value: object) -> str:
@@ -120,31 +117,19 @@ def script_json(value: object) -> str:
 
 def datasets_table(results: Results) -> Table:
     """Datasets with their roles, sizes, templates and splits."""
-    rows = []
-    for name, about in results.facts.items():
-        comparable = about.get("paper_comparable")
-        split = "the paper's" if comparable else about.get("reason", "another")
-        sizes: dict[str, object] = {"classes": about["n_classes"], "test images": about["n_images"]}
-        about_texts = {"template": about.get("template", ""), "split": "" if comparable is None else split}
-        rows.append({"dataset": name, "role": results.roles[name], **sizes, **about_texts})
+    splits = {None: "", True: "the paper's"}
+    rows = [
+        {
+            "dataset": name,
+            "role": results.roles[name],
+            "classes": about["n_classes"],
+            "test images": about["n_images"],
+            "template": about.get("template", ""),
+            "split": splits.get(about.get("paper_comparable"), about.get("reason", "another")),
+        }
+        for name, about in results.facts.items()
+    ]
     return Table("datasets", "Datasets", columns=[*rows[0]], rows=rows)
-
-
-class Picture(NamedTuple):
-    """An image whose answer the soup changed: its class, the answers before and after, and a data URI."""
-
-    label: str
-    before: str
-    after: str
-    image: str
-
-
-class Group(NamedTuple):
-    """Images of one dataset that the soup turned right, or wrong."""
-
-    title: str
-    n_images: int
-    pictures: list[Picture]
 
 
 def worst_errors(artifacts: Artifacts, *, params: RunParams) -> Table:
@@ -181,10 +166,10 @@ def class_names(artifacts: Artifacts, dataset: str) -> list[str]:
     return list(store.table_attributes(manifest)["class_names"]) if manifest.exists() else []
 
 
-def gallery(artifacts: Artifacts, *, params: RunParams) -> dict[str, list[Group]]:
-    """For each dataset, images that the run's soup turned right and wrong."""
+def gallery(artifacts: Artifacts, *, params: RunParams) -> dict[str, list[dict[str, object]]]:
+    """For each dataset, images that the run's soup turned right and wrong: how many, and some of them as data URIs."""
     flips = store.read_table(artifacts.results / PRETRAINED / "flips.parquet").to_pylist()
-    datasets: dict[str, list[Group]] = {}
+    datasets: dict[str, list[dict[str, object]]] = {}
     for name, dataset in params.datasets.items():
         lines, names = [line for line in flips if line["dataset"] == name], class_names(artifacts, name)
         if not lines or not names:
@@ -194,11 +179,12 @@ def gallery(artifacts: Artifacts, *, params: RunParams) -> dict[str, list[Group]
         for title, prediction in (("now right", "after"), ("now wrong", "before")):
             flipped = [line for line in lines if line[prediction] == line["label"]]
             pictures = [
-                Picture(names[line["label"]], names[line["before"]], names[line["after"]], image)
+                {"image": image, **{answer: names[line[answer]] for answer in ("label", "before", "after")}}
                 for line in (flipped[i] for i in evenly(len(flipped), at_most=params.report.gallery))
                 if (image := _data_uri(remote.joined(root, paths[line["row"]].as_py())))
             ]
-            datasets.setdefault(name, []).append(Group(title, len(flipped), pictures))
+            group = {"title": title, "n_images": len(flipped), "pictures": pictures}
+            datasets.setdefault(name, []).append(group)
     return datasets
 
 
