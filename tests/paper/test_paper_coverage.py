@@ -134,6 +134,9 @@ def test_the_command_prints_coverage_of_params_yaml(tmp_path):
     count, assumed = printed.splitlines()[-2:]
     assert count == "23 rows: 1 filled (x), 11 filled but marked (*), 11 not (-)"
     assert assumed.startswith("Pools whose files are not there yet count as the authors'")
+    _, printed, _ = run("profile", "table", "--params", str(tmp_path / "params.yaml"))
+    assert "  *  Accuracy against m: reports/plots/accuracy_by_m; beside Word Soup m = 1 to 64 of " in printed
+    assert "params.yaml has no finetune.methods.coop_diverse.snapshots\n" in printed
     with pytest.raises(ParamsError, match="table 'one' must be one of single_descriptors, word_chains, zero_shot"):
         coverage(profile(), table="one")
 

@@ -93,10 +93,12 @@ def profile_table(
         print(over_shots())
         return
     from wsoup.check.whole import load_params
-    from wsoup.paper.coverage import as_text, coverage, of_params
+    from wsoup.paper.coverage import as_text, coverage, figures, of_params
 
     run = of_params(load_params(params).model_dump(mode="json", by_alias=True))
     print(as_text(coverage(run, table=table)), end="")
+    if table == "all":
+        print("figures and claims:", *figures(run), sep="\n")
 
 
 @profile_app.command("own")

@@ -94,6 +94,16 @@ def encoder_id(run: Settings) -> dict[str, object]:
     return {"model": model, "pretrained": pretrained, "quick_gelu": quick_gelu}
 
 
+def figures(run: Settings) -> Iterator[str]:
+    """A line for each figure and claim of the paper: what makes it and what differs, or why this run does not."""
+    for figure in tables.read("figures"):
+        lacking, made_by = next(lacks([figure["needs"]], run), None), figure["made_by"]
+        if lacking:
+            yield f"  -  {figure['what']}: {'params.yaml has no ' if made_by else ''}{lacking}"
+        else:
+            yield f"  *  {figure['what']}: {made_by}; beside {figure['beside']}; differs: {figure['differs']}"
+
+
 def as_text(rows: Sequence[Covered]) -> str:
     """A line for each row (filled, marked or missing), and their number."""
     lines = []
