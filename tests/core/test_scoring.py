@@ -37,6 +37,8 @@ def test_counts_against_a_plain_loop():
 def test_among_equal_scores_the_lowest_label_is_predicted():
     images, same = circle(10, 10), circle(0, 0)
     assert scoring.correct(images, torch.tensor([0, 1]), same).tolist() == [True, False]
+    assert scoring.count_correct(images[:0], torch.empty(0, dtype=torch.int64), same) == 0
+    assert scoring.count_correct(circle(5, 170), torch.tensor([0, 0]), circle(90)) == 2
 
 
 def test_many_equal_scores_are_decided_as_by_argmax():
@@ -87,11 +89,6 @@ def test_the_same_image_and_text_have_the_same_score_anywhere(size):
         assert torch.cat(found).unique().numel() == 1
 
 
-def test_no_images_and_one_class_are_fine():
-    assert scoring.count_correct(torch.empty(0, 2), torch.empty(0, dtype=torch.int64), circle(0, 90)) == 0
-    assert scoring.count_correct(circle(5, 170), torch.tensor([0, 0]), circle(90)) == 2
-
-
 def test_alignment_and_uniformity_by_hand():
     images = ImageSet(circle(0, 90), labels=torch.tensor([0, 1]), n_classes=2, subsets=[torch.tensor([0, 1])])
     scores = images.score(circle(0, 60)[None])
@@ -99,6 +96,8 @@ def test_alignment_and_uniformity_by_hand():
     assert scores["n_correct"].tolist() == [[2]]
     assert scores["alignment"].item() == pytest.approx((1 + math.cos(math.pi / 6)) / 2, abs=1e-6)
     assert scores["uniformity"].item() == pytest.approx((0.5 + 0) / 2, abs=1e-6)
+    alone = ImageSet(circle(0), labels=torch.tensor([0]), n_classes=1, subsets=[torch.tensor([0])])
+    assert math.isnan(alone.score(circle(0)[None])["uniformity"].item()), "with one class there are no others"
 
 
 def test_overlapping_subsets_are_scored_as_if_alone():
@@ -111,11 +110,6 @@ def test_overlapping_subsets_are_scored_as_if_alone():
         own = torch.nn.functional.one_hot(labels[index], 4).bool().expand_as(cosines)
         assert torch.allclose(together["alignment"][k].float(), cosines[own].view(3, -1).mean(1), atol=1e-6)
         assert torch.allclose(together["uniformity"][k].float(), cosines[~own].view(3, -1).mean(1), atol=1e-6)
-
-
-def test_with_one_class_there_is_no_uniformity():
-    images = ImageSet(circle(0), labels=torch.tensor([0]), n_classes=1, subsets=[torch.tensor([0])])
-    assert math.isnan(images.score(circle(0)[None])["uniformity"].item())
 
 
 # ------------------------------------------------------------------------------------------------- packed products

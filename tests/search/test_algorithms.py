@@ -57,11 +57,6 @@ def test_descriptor_soup_equals_the_plain_loop(seed, block):
     assert len(members) > 1, "the seed should give a soup that grows"
 
 
-def test_rank_breaks_ties_by_pool_order():
-    assert rank([2, 7, 7, 7, 1]).tolist() == [1, 2, 3, 0, 4]
-    assert rank([]).tolist() == []
-
-
 def test_descriptor_soup_by_hand():
     """Class 0 at 0 degrees, class 1 at 100. The best text is off by +40; one that is off by -40 centres the mean."""
 
@@ -180,10 +175,3 @@ def test_members_differ_by_seed_and_do_not_depend_on_m():
 
     assert [build(i, 1, 4) for i in range(4)] == [build(i, 1, 8) for i in range(4)]
     assert len({tuple(build(i, seed, 4)) for i in range(4) for seed in (1, 2)}) == 8
-
-
-def test_a_chain_begins_with_the_word_drawn_by_its_own_number_and_seed():
-    for part, seed in ((part, seed) for part in range(4) for seed in (1, 2, 5)):
-        meter = SimpleNamespace(seed=seed, count=lambda texts: np.zeros(len(texts), dtype=int))
-        (member,) = GROWTH.members(SimpleNamespace(texts=WORDS), meter, part=part)
-        assert member.text == GROWTH.draw(WORDS, member=part, seed=seed)[0]

@@ -18,19 +18,12 @@ AUTHORS_POOL = "ae2b85191103e0f6"
     ("descriptor", "sentence"),
     [
         ("a long tail", "which is a long tail"),
-        ("an animal", "which is an animal"),
         ("A bird", "which has A bird"),
         ("used for cooking", "which is used for cooking"),
         ("made of wood", "which has made of wood"),
-        ("attached to a handle", "which is attached to a handle"),
-        ("usually brown", "which has usually brown"),
         ("often brown", "which often brown"),
-        ("typically used for sleeping", "which typically used for sleeping"),
         ("can fly.", "which can fly"),
-        ("may have stripes", "which may have stripes"),
-        ("has wings", "which has wings"),
         ("antennae", "which is antennae"),
-        ("candles on top", "which candles on top"),
         ("mayonnaise", "which mayonnaise"),
         ("two eyes", "which has two eyes"),
         ("cloth, leather, etc.", "which has cloth, leather, etc"),
@@ -59,21 +52,15 @@ def test_classes_are_matched_by_normalised_name_never_by_order() -> None:
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [("newt", "eft"), ("newt", "smooth newt"), ("tights", "maillot")])
-def test_known_aliases_of_imagenet_are_matched(ours: str, theirs: str) -> None:
+def test_known_aliases_of_imagenet_are_matched_where_a_class_has_no_key_of_its_own(ours: str, theirs: str) -> None:
     assert gpt.matched({theirs: ["x"]}, class_names=[ours], origin="x") == {ours: ["x"]}
+    assert gpt.matched({theirs: ["x"], ours: ["y"]}, class_names=[ours], origin="x") == {ours: ["y"]}
 
 
 def test_a_class_may_have_another_key_than_its_name() -> None:
     keys, gpt_names = {"smooth newt": ["a"], "newt": ["b"]}, {"newt": "smooth newt", "tights": "maillot"}
     by_class = gpt.matched(keys, class_names=["smooth newt", "newt"], origin="x", gpt_names=gpt_names)
     assert by_class == {"smooth newt": ["a"], "newt": ["a"]}
-
-
-def test_a_class_prefers_its_own_key_to_an_alias() -> None:
-    keys = {"smooth newt": ["a"], "eft": ["b"]}
-    by_class = gpt.matched(keys, class_names=["smooth newt", "newt"], origin="x")
-    assert by_class["smooth newt"] == ["a"]
-    assert by_class["newt"] == ["b"]
 
 
 def test_an_unmatched_class_is_reported_with_the_nearest_keys() -> None:
@@ -86,15 +73,10 @@ def test_an_unmatched_class_is_reported_with_the_nearest_keys() -> None:
 @pytest.mark.parametrize("text", ["[]", "{", '{"cat": "a tail"}', '{"cat": [1]}'])
 def test_a_file_with_another_structure_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "d.json").write_text(text)
-    with pytest.raises(
-        PoolError, match=r"d.json is not a GPT-descriptor file \(.*\); expected {class: \[descriptor, ...\]}"
-    ):
+    with pytest.raises(PoolError, match=r"d.json is not a GPT-descriptor file \(.*\); expected"):
         gpt.read(tmp_path / "d.json")
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(MissingError, match=r"d.json does not exist; correct the path of the GPT descriptors"):
-        gpt.read(tmp_path / "d.json")
+    with pytest.raises(MissingError, match=r"e.json does not exist; correct the path of the GPT descriptors"):
+        gpt.read(tmp_path / "e.json")
 
 
 @needs_reference

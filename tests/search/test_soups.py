@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -87,21 +89,15 @@ def test_every_chain_has_its_own_draw(kind, source, ranked):
     assert len(set(drawn)) > 1
 
 
-@pytest.mark.parametrize("kind", ["chains", "top", "sample"])
-def test_independent_members_are_counted_alone_with_the_final_period(kind, source, ranked):
-    members, _ = build(define(kind), source=source, ranked=ranked)
-    texts = [member.text for member in members]
-    assert [m.n_correct for m in members] == Meter(source, seed=1, period=True).count(texts).tolist()
-
-
-@pytest.mark.parametrize("kind", ["greedy", "joint"])
-def test_members_judged_as_a_soup_are_counted_as_that_soup(kind, source, ranked):
-    members, _ = build(define(kind), source=source, ranked=ranked)
-    total = torch.zeros(())
-    for member in members:
-        total = total + next(source.text_blocks([member.text], period=True))[0]
-        images, labels = source.images_of(1)
-        assert member.n_correct == int(correct(images, labels, normalize(total)).sum())
+@pytest.mark.parametrize("period", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+def test_final_counts_are_of_the_texts_that_are_evaluated(kind, period, source, ranked):
+    """With their final period; of the soup up to a member where the search judged soups, else of the member alone."""
+    members, _ = build(define(kind), source=source, ranked=replace(ranked, period=period))
+    features = torch.cat(list(source.text_blocks([member.text for member in members], period=True)))
+    judged = features.cumsum(dim=0) if kind in ("greedy", "joint") else features
+    counts = [int(correct(*source.images_of(1), normalize(each)).sum()) for each in judged]
+    assert [member.n_correct for member in members] == counts
 
 
 @pytest.mark.parametrize("kind", ["top", "sample"])
@@ -180,13 +176,8 @@ def test_a_meter_does_not_depend_on_order_or_batches(source):
             meter.count(chunk)
         costs.append(meter.cost())
     assert costs[0] == costs[1] == costs[2]
-
-
-def test_blocks_that_are_not_consumed_cost_nothing(source):
-    meter = Meter(source, seed=1, period=False)
-    next(meter.blocks(["sharp", "wet"]), None)
     meter.blocks(["never", "asked"])
-    assert meter.cost().texts == 2
+    assert meter.cost() == costs[2], "blocks that are not consumed cost nothing"
 
 
 def test_a_soup_file_keeps_costs_and_an_old_one_with_a_weight_of_0_is_read(tmp_path):

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
-from wsoup.base.errors import PoolError
 from wsoup.core.prompts import prompt
 from wsoup.core.scoring import count_correct, normalize
-from wsoup.search.grow.chains import ChainsSoup
-from wsoup.search.grow.greedy import GreedySoup
-from wsoup.search.grow.search import Search
-from wsoup.search.rank.ranking import Ranked
-from wsoup.search.rank.source import Meter, Source, check_fits, identity
-from wsoup.soup.member import NOTHING, Member
+from wsoup.search.rank.source import Meter, Source, identity
 
 NAMES = ["red cat", "blue dog", "a rather small green bird"]
 TEMPLATE = "a photo of a {}."
@@ -55,42 +47,3 @@ def test_the_identity_of_images_is_their_features_and_labels(source):
         assert identity(changed, seed=2) == identity(source, seed=2), "image 5 is not of seed 2"
         assert identity(changed) != identity(source)
     assert identity(dataclasses.replace(source, template="{}."), seed=2) != identity(source, seed=2)
-
-
-def test_a_text_that_exceeds_the_context_is_named(source):
-    long = "very " * 70 + "long"
-    check_fits(["short", "which has claws " * 4], source=source, origin=Path("pool.txt"))
-    with pytest.raises(PoolError, match=r"pool\.txt: 'very very .* does not fit the model's context of 77 tokens"):
-        check_fits(["short", long], source=source, origin=Path("pool.txt"))
-
-
-def test_a_tokenizer_may_pad_with_any_id(source, tiny_encoder):
-    def padded_with_one(texts):
-        tokens = tiny_encoder.tokenizer(texts)
-        return tokens.masked_fill(tokens == 0, 1)
-
-    source = dataclasses.replace(source, encoder=dataclasses.replace(tiny_encoder, tokenizer=padded_with_one))
-    check_fits(["which has claws"], source=source, origin=Path("pool.txt"))
-    with pytest.raises(PoolError, match="does not fit"):
-        check_fits(["very " * 70 + "long"], source=source, origin=Path("pool.txt"))
-
-
-@pytest.mark.parametrize("period", [True, False])
-def test_final_counts_are_of_the_texts_that_are_evaluated(source, period):
-    pool = ["sharp", "which has claws", "red", "in the dark", "clean", "wet", "far away"]
-    greedy = GreedySoup(kind="greedy", pool="descriptors", m=4)
-    ranked = Ranked(pool, np.arange(len(pool)), np.zeros(len(pool)), period, NOTHING)
-    members = members_of(Search(greedy, ranked, source, 1))
-    assert len(members) > 1
-    features = torch.cat(list(source.text_blocks([member.text for member in members], period=True)))
-    for i, member in enumerate(members):
-        expected = count_correct(*source.images_of(1), normalize(features[: i + 1].mean(dim=0)))
-        assert member.n_correct == expected
-    chains = ChainsSoup(kind="chains", pool="words", k0=2, k1=7, patience=7, m=1, max_words=3)
-    (chain,) = members_of(Search(chains, ranked, source, 1))
-    assert chain.n_correct == Meter(source, seed=1, period=True).count([chain.text])[0]
-    assert 1 < len(chain.trace) <= 3
-
-
-def members_of(search: Search) -> tuple[Member, ...]:
-    return search.soup([search.part(0)], made_with={}).members

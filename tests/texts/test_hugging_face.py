@@ -12,7 +12,6 @@ from safetensors.torch import save_file
 from torch.nn import functional as F
 
 from wsoup.params.inputs import EncoderParams
-from wsoup.search.rank.source import Source, check_fits
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import load_encoder
 
@@ -106,8 +105,3 @@ def test_texts_of_a_tower_that_reads_padding_are_not_cut(encoder, monkeypatch):
     assert texts.way == "plain"
     expected = at_full_context(encoder, PREFIXES)
     torch.testing.assert_close(texts.encode(PREFIXES), expected, atol=1e-6, rtol=0)
-
-
-def test_padding_does_not_count_as_tokens(encoder):
-    source = Source(encoder, torch.empty(0, 24), torch.empty(0), {}, "a photo of a {}.", ["cat", "dog"])
-    check_fits(["which has claws", "time"], source=source, origin=Path("pool.txt"))
