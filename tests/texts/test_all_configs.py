@@ -23,14 +23,7 @@ from torch.nn import functional as F
 from wsoup.texts.encoder import PromptEncoder
 
 PREFIXES = ["a photo of a cat,", "a photo of a golden retriever, dog"]
-SUFFIXES = [
-    "",
-    " sharp",
-    " old sharp",
-    ", which has claws.",
-    " which has a long grey tail and a wet nose.",
-    " long" * 90,
-]
+SUFFIXES = ["", " sharp", " old sharp", ", which has claws.", " which has a wet nose and a tail.", " long" * 90]
 LAYERS = 3
 FAST, COCA, PLAIN = 85, 3, 7
 """With open_clip 3.3 and no tokenizer but its own."""
@@ -54,19 +47,12 @@ def small(config: dict) -> dict:
     return tiny
 
 
-def local_tokenizer(name: str, config: dict):
-    """The model's tokenizer, or None if it would have to be downloaded."""
-    if "hf_tokenizer_name" in config["text_cfg"] or "hf_model_name" in config["text_cfg"]:
-        return None
-    return open_clip.get_tokenizer(name)
-
-
 @torch.no_grad()
 def sweep(name: str, config: dict, *, folder: Path) -> Sweep:
     """The largest distance between both ways on a few texts."""
-    tokenizer = local_tokenizer(name, config)
-    if tokenizer is None:
-        return Sweep(name, "tokenizer missing", float("nan"))
+    if "hf_tokenizer_name" in config["text_cfg"] or "hf_model_name" in config["text_cfg"]:
+        return Sweep(name, "tokenizer missing", float("nan"))  # it would have to be downloaded
+    tokenizer = open_clip.get_tokenizer(name)
     path = folder / f"swept-{name}.json"
     path.write_text(json.dumps(small(config)))
     open_clip.add_model_config(path)
@@ -107,8 +93,7 @@ def test_every_config(tmp_path, capsys):
         print()
         for row in rows:
             print(f"{row.model:40} {row.way:18} {row.distance:8.1e}  {row.note}")
-        largest = max(row.distance for row in rows if row.distance >= 0)
-        print(f"{len(rows)} configs: {dict(ways)}; largest distance {largest:.1e}")
+        print(f"{len(rows)} configs: {dict(ways)}")
     for row in rows:
         assert not row.distance > 5e-6, f"{row.model} is {row.distance:.1e} from encode_text"
     assert {row.way for row in rows if row.model.startswith("coca") and "roberta" not in row.model} == {"fast"}

@@ -36,27 +36,23 @@ def test_what_follows_a_text_by_hand():
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_every_length_up_to_and_beyond_the_context(family, plain, name):
+def test_every_length_up_to_and_beyond_the_context_and_exclamation_marks(family, plain, name):
+    """They have the id of padding: in class names, in descriptors and in the beginning of all descriptors."""
     model, tokenizer, _ = family(name)
     encoder = PromptEncoder(model, tokenizer, device=CPU)
-    prefixes = ["a cat,", "an old grey cat,", "very " * 9 + "old cat,"]
-    suffixes = [" long" * n for n in range(tokenizer.context_length + 2)]
-    expected = plain(model, tokenizer, [p + s for s in suffixes for p in prefixes])
-    assert distance(encoder.encode_grid(prefixes, suffixes).flatten(0, 1), expected) < 1e-10
-    assert distance(encoder.encode([p + s for s in suffixes for p in prefixes]), expected) < 1e-10
     assert encoder.fast
-
-
-@pytest.mark.parametrize("name", FAMILIES)
-def test_exclamation_marks_have_the_id_of_padding(family, plain, name):
-    """In class names, in descriptors and in the beginning of all descriptors."""
-    model, tokenizer, _ = family(name)
-    encoder = PromptEncoder(model, tokenizer, device=CPU)
-    prefixes = ["a cat,", "a cat !;", "a cat!;,", "a !; dog"]
-    tokens = tokenizer([f"{prefix} sharp" for prefix in prefixes])
-    holds_null = [0 in row[: row.argmax()] for row in tokens]
-    assert holds_null == [False, True, True, True], "or this test says nothing"
-    for suffixes in (["", " sharp"], [" sharp", " !; sharp", " old !;"], [" !; old", " !; sharp", " !; grey cat"]):
+    lengths, cats = (
+        ["a cat,", "an old grey cat,", "very " * 9 + "old cat,"],
+        ["a cat,", "a cat !;", "a cat!;,", "a !; dog"],
+    )
+    tokens = tokenizer([f"{prefix} sharp" for prefix in cats])
+    assert [0 in row[: row.argmax()] for row in tokens] == [False, True, True, True], "or this test says nothing"
+    for prefixes, suffixes in (
+        (lengths, [" long" * n for n in range(tokenizer.context_length + 2)]),
+        (cats, ["", " sharp"]),
+        (cats, [" sharp", " !; sharp", " old !;"]),
+        (cats, [" !; old", " !; sharp", " !; grey cat"]),
+    ):
         expected = plain(model, tokenizer, [p + s for s in suffixes for p in prefixes])
         assert distance(encoder.encode_grid(prefixes, suffixes).flatten(0, 1), expected) < 1e-10
         assert distance(encoder.encode([p + s for s in suffixes for p in prefixes]), expected) < 1e-10

@@ -6,7 +6,6 @@ import random
 
 import open_clip
 import pytest
-import torch
 
 from wsoup.texts.tokens import SplitTokenizer, token_lengths
 from wsoup.towers import models as towers
@@ -26,6 +25,7 @@ def test_parts_by_hand(splitter):
     assert splitter.sequences(["a cat"]) == [(49406, 320, 2368, 49407)]
     assert splitter.prefixes(["a cat"]) == [(49406, 320, 2368)]
     assert splitter.suffixes([" a cat", ""]) == [(320, 2368, 49407), (49407,)]
+    assert splitter.sequences(["a <end_of_text> cat"]) == [(49406, 320, 49407)], "nothing after the end is read"
 
 
 def test_length_counts_tokens_before_padding():
@@ -73,11 +73,3 @@ def test_a_tokenizer_that_merges_across_the_split_is_detected():
         return plain([text.replace("cat, s", "cats") for text in texts])
 
     assert SplitTokenizer(merging, reads=largest).safe(["a cat,"], [" sharp", " old"]) == [False, False]
-
-
-def test_a_sequence_ends_where_the_tower_reads(splitter):
-    """Nothing after the first end-of-text, here written out in the text, is ever read."""
-    assert splitter.sequences(["a <end_of_text> cat"]) == [(49406, 320, 49407)]
-    by_id = SplitTokenizer(splitter.tokenizer, reads=lambda tokens: (tokens == 320).int().argmax(dim=-1))
-    assert by_id.sequences(["one a cat"])[0] == (49406, *splitter.sequences(["one"])[0][1:-1], 320)
-    assert torch.is_tensor(splitter.tokenizer(["a"]))

@@ -33,6 +33,10 @@ def test_a_trie_by_hand():
         [1, 0, 0, 0, 1],
     ]
 
+    (equal,) = pack([[5, 9], [5, 9], [5, 9]], size=2)
+    assert (equal.tokens, equal.reads) == ([5, 9], [1, 1, 1])
+    assert pack([], size=8) == pack_well([], largest=64) == []
+
 
 @pytest.mark.parametrize("size", [1, 8, 64])
 def test_every_sequence_can_be_read_back(size):
@@ -49,17 +53,6 @@ def test_every_sequence_can_be_read_back(size):
         for member, node in zip(block.members, block.reads, strict=True):
             assert spelled(block, node) == sequences[member]
             assert spelled(block, node) == [t for t, seen in zip(block.tokens, block.mask()[node], strict=True) if seen]
-
-
-def test_equal_sequences_share_all_nodes():
-    (block,) = pack([[5, 9], [5, 9], [5, 9]], size=2)
-    assert block.tokens == [5, 9]
-    assert block.reads == [1, 1, 1]
-
-
-def test_nothing_packs_to_nothing():
-    assert pack([], size=8) == []
-    assert pack_well([], largest=64) == []
 
 
 def test_small_blocks_where_little_is_shared_and_large_ones_where_much_is():
