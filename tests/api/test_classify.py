@@ -93,7 +93,6 @@ def test_bad_photos_are_listed_and_the_rest_is_classified(photos):
     assert last[0].startswith("not read: new/a/red/00.png is not an image")
     assert last[1].startswith("not read: lost.png does not exist")
     assert last[2] == "2 of 3 photos could not be read"
-    assert "Could not be read" in Path("s.html").read_text()
 
 
 def test_all_photos_can_be_bad(photos):

@@ -30,10 +30,11 @@ from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
+from torch.special import entr
 
 from wsoup.base.arguments import usual_torch
-from wsoup.base.errors import DataError, MismatchError, ParamsError
-from wsoup.core.arrays import rows, tensor
+from wsoup.base.errors import DataError
+from wsoup.core.arrays import rows
 from wsoup.core.scoring import normalize
 from wsoup.runtime import threads
 
@@ -86,9 +87,8 @@ class Adapted:
 
     def predict(self, features: object) -> Tensor:
         """(N, D) -> (N,) int64, in blocks; ties go to the lowest label."""
-        x = tensor(features, name="features")
-        blocks = x.split(_block_size(self.bias)) if x.dim() else (x,)
-        return torch.cat([self.logits(block).argmax(dim=1) for block in blocks])
+        x = rows(features, name="features", size=len(self.classifier))
+        return torch.cat([self.logits(block).argmax(dim=1) for block in x.split(_block_size(self.bias))])
 
 
 def adapt(features: Tensor, *, texts: Tensor, logit_scale: float) -> Adapted:
@@ -100,15 +100,17 @@ def adapt(features: Tensor, *, texts: Tensor, logit_scale: float) -> Adapted:
         logit_scale: s of the model, above 0: `model.logit_scale.exp()`. The guard relies on it.
 
     Raises:
-        DataError: no images, or fewer than two classes.
-        MismatchError: texts and images of different sizes.
-        ParamsError: a logit scale that is not positive and finite.
+        DataError: fewer than two classes.
     """
-    zero_shot = _zero_shot_classifier(features, texts=texts, logit_scale=logit_scale)
     n_images, n_classes = len(features), texts.shape[1]
+    if n_classes < 2:
+        raise DataError("adaptation needs at least two classes")
+    classifier = (logit_scale * texts.float()).T.contiguous().T  # each class contiguous, as the centres are
+    zero_shot = Adapted(classifier, texts.new_zeros(n_classes).float(), False, "")
     if n_images < FEWEST * n_classes:
-        few = f"{n_images} images for {n_classes} classes, adaptation needs {FEWEST} for each{KEPT}"
-        return replace(zero_shot, note=few)
+        return replace(
+            zero_shot, note=f"{n_images} images for {n_classes} classes, adaptation needs {FEWEST} for each{KEPT}"
+        )
     with threads.one_thread_for(features.numel() * n_classes):
         return _guarded(features, zero_shot=zero_shot, logit_scale=logit_scale)
 
@@ -125,23 +127,8 @@ def _guarded(features: Tensor, *, zero_shot: Adapted, logit_scale: float) -> Ada
     return adapted
 
 
-def _zero_shot_classifier(features: Tensor, *, texts: Tensor, logit_scale: float) -> Adapted:
-    """The classifier before any adaptation, after checking the arguments of `adapt`."""
-    if not 0 < logit_scale < float("inf"):
-        raise ParamsError(f"logit_scale is {logit_scale}; expected a number above 0, such as model.logit_scale.exp()")
-    if features.dim() != 2 or not len(features):
-        raise DataError(f"features has shape {tuple(features.shape)}; expected (N, D), one row for each image")
-    if texts.dim() != 2 or texts.shape[0] != features.shape[1]:
-        expected = f"({features.shape[1]}, C)"
-        raise MismatchError(f"class texts have shape {tuple(texts.shape)}; expected {expected}, features by classes")
-    if texts.shape[1] < 2:
-        raise DataError("adaptation needs at least two classes")
-    classifier = (logit_scale * texts.float()).T.contiguous().T  # each class contiguous, as the centres are
-    return Adapted(classifier, texts.new_zeros(texts.shape[1]).float(), False, "")
-
-
 def estimate(
-    features: Tensor, *, zero_shot: Adapted, logit_scale: float, mean: Tensor, settled: float = SETTLED
+    features: Tensor, *, zero_shot: Adapted, logit_scale: float, mean: Tensor
 ) -> tuple[Adapted, Statistics, Tensor]:
     """Run EM.
 
@@ -150,7 +137,6 @@ def estimate(
         zero_shot: the texts' own classifier.
         logit_scale: s.
         mean: (D,) float64, the mean image.
-        settled: stop when no more than this share of predictions changes.
 
     Returns:
         The classifier of texts, centres and class weights, with statistics of its predictions, and them, (N,).
@@ -164,7 +150,7 @@ def estimate(
         classifier = torch.add(zero_shot.classifier, centres.T, alpha=CENTRES * logit_scale)
         adapted = Adapted(classifier, weights.log().float() - off, True, "")
         last, (pile, predictions) = predictions, predict_softly(features, by=adapted)
-        if float((last != predictions).double().mean()) <= settled:
+        if float((last != predictions).double().mean()) <= SETTLED:
             break
     return adapted, pile, predictions
 
@@ -204,13 +190,13 @@ class Statistics:
 
         That is, the entropy of the mean soft prediction minus the mean entropy of the soft predictions.
         """
-        nats = max(0.0, float(_entropy(self.soft_counts / self.n)) - self.entropy / self.n)
+        nats = max(0.0, float(entr(self.soft_counts / self.n).sum()) - self.entropy / self.n)
         return nats / math.log(len(self.soft_counts))
 
     @property
     def effective_classes(self) -> float:
         """exp(entropy of the predicted classes) / C: 1 if every class is predicted equally often."""
-        return float(_entropy(self.counts / self.n).exp()) / len(self.counts)
+        return float(entr(self.counts / self.n).sum().exp()) / len(self.counts)
 
 
 def predict_softly(features: Tensor, *, by: Adapted) -> tuple[Statistics, Tensor]:
@@ -230,17 +216,13 @@ def predict_softly(features: Tensor, *, by: Adapted) -> tuple[Statistics, Tensor
         entropy -= float(log_p.mul_(p).sum(dim=1).sum(dtype=torch.float64))
         sums.addmm_(p.T, block)
         soft_counts += p.sum(dim=0, dtype=torch.float64)
-    counts = torch.bincount(predictions, minlength=n_classes).double()
-    return Statistics(sums, soft_counts, counts, entropy), predictions
+    counts = torch.bincount(predictions, minlength=n_classes)
+    return Statistics(sums, soft_counts, counts.double(), entropy), predictions
 
 
 def _block_size(bias: Tensor) -> int:
     """Images per block for the classes of `bias` (C,)."""
     return max(1, LOGITS_PER_BLOCK // len(bias))
-
-
-def _entropy(shares: Tensor) -> Tensor:
-    return -(shares * shares.clamp_min(1e-300).log()).sum()
 
 
 # ------------------------------------------------------------------------------------------------- the guard

@@ -66,14 +66,17 @@ def checked_labels(labels: Labels, *, n_images: int, class_names: Sequence[str])
         number_of = {name: number for number, name in enumerate(class_names)}
         unknown = [value for value in values if not isinstance(value, str) or value not in number_of]
         if unknown:
-            among = f"which is not among the {len(class_names)} class_names; give class_names= in label order"
-            raise DataError(f"labels holds {shown_value(unknown[0])}, {among}")
+            raise DataError(
+                f"labels holds {shown_value(unknown[0])}, which is not among the {len(class_names)} class_names; give "
+                "class_names= in label order"
+            )
         labels = [number_of[name] for name in values]
     y = tensor(labels, name="labels")
-    if y.dim() != 1 or len(y) != n_images:
-        raise DataError(f"labels has shape {tuple(y.shape)}; expected ({n_images},), one label for each image")
-    if y.is_floating_point() or y.is_complex() or y.dtype == torch.bool:
-        raise DataError(f"labels holds {y.dtype}; expected whole numbers from 0, or class names")
+    if y.shape != (n_images,) or y.is_floating_point() or y.is_complex() or y.dtype == torch.bool:
+        raise DataError(
+            f"labels has shape {tuple(y.shape)} and holds {y.dtype}; expected ({n_images},), for each image a whole "
+            "number from 0 or a class name"
+        )
     y = y.long()
     outside = (y < 0) | (y >= len(class_names))
     if outside.any():

@@ -253,10 +253,10 @@ def from_transformers(model: Any, *, processor: Any = None) -> FromTransformers:
             raise ModelError(
                 f"transformers cannot load {source} ({one_line(error, limit=300)}); check the name"
             ) from None
-    if not all(callable(getattr(model, part, None)) for part in ("get_text_features", "get_image_features")):
-        raise ModelError(f"{type(model).__name__} does not embed texts and images; expected CLIP, SigLIP or SigLIP 2")
-    if not hasattr(processor, "image_processor"):
+    embeds = all(callable(getattr(model, part, None)) for part in ("get_text_features", "get_image_features"))
+    if not embeds or not hasattr(processor, "image_processor"):
         raise ModelError(
-            f"processor is {type(processor).__name__}; expected the model's own from transformers.AutoProcessor"
+            f"{type(model).__name__} with {type(processor).__name__}: expected CLIP, SigLIP or SigLIP 2, and its own "
+            "processor= from transformers.AutoProcessor"
         )
     return FromTransformers(model, processor, name=name)

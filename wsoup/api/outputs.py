@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 import wsoup
 from wsoup.api.classify import Classifier, Prediction
-from wsoup.base.errors import DataError, ModelError, needing, one_line
+from wsoup.base.errors import ModelError, needing, one_line
 from wsoup.disk import store
 from wsoup.disk.files import defused, defused_path, shown
 from wsoup.images.decode import load_rgb
@@ -46,7 +46,6 @@ h2 small, p { opacity: .7; font-weight: normal }
 figure { margin: 0; width: 150px } img { max-width: 144px; max-height: 144px; border-radius: 4px }
 figcaption { font-size: .75rem; overflow-wrap: anywhere }
 .wrong img { outline: 3px solid #d04040 }
-li { overflow-wrap: anywhere }
 """
 
 Cell = str | int | float | None
@@ -118,7 +117,7 @@ def write_sheet(path: Path, predictions: Sequence[Prediction], *, title: str) ->
 
     Args:
         path: the page.
-        predictions: of a class the surest come first; photos that could not be read are listed at the end.
+        predictions: of a class the surest come first; photos that could not be read are left out.
         title: heading of the page.
     """
     groups: dict[str, list[Prediction]] = {ERRORS: []}
@@ -133,9 +132,6 @@ def write_sheet(path: Path, predictions: Sequence[Prediction], *, title: str) ->
         if members:
             figures = "".join(_figure(prediction) for prediction in members[:each])
             parts.append(f"<h2>{escape(name)} <small>{len(members):,}</small></h2><div class=sheet>{figures}</div>")
-    if problems := [prediction.problem for prediction in predictions if prediction.problem]:
-        lines = "".join(f"<li>{escape(text)}</li>" for text in problems)
-        parts.append(f"<h2>Could not be read <small>{len(problems):,}</small></h2><ul>{lines}</ul>")
     store.write_bytes(path, "".join(parts).encode(errors="replace"))
 
 
@@ -153,11 +149,8 @@ def _figure(prediction: Prediction) -> str:
 
 
 def _thumbnail(path: str) -> str:
-    """A small JPEG as a data URL; empty if the file cannot be read any more."""
-    try:
-        image = load_rgb(path)
-    except DataError:
-        return "data:,"
+    """A small JPEG as a data URL."""
+    image = load_rgb(path)
     image.thumbnail((SIDE, SIDE), Image.Resampling.BILINEAR)
     buffer = io.BytesIO()
     image.save(buffer, format="JPEG", quality=80)

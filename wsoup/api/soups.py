@@ -26,7 +26,6 @@ from wsoup.runtime.progress import progress as progress_bar
 from wsoup.search.grow import search
 from wsoup.search.grow.chains import ChainsSoup
 from wsoup.search.grow.greedy import GreedySoup
-from wsoup.search.grow.kind import AnySoup
 from wsoup.search.rank import pools
 from wsoup.search.rank.ranking import ranked
 from wsoup.search.rank.source import Source, check_fits, cost_of
@@ -269,7 +268,9 @@ def _fitting(texts: Sequence[str], *, source: Source, origin: str) -> list[str]:
     return pool
 
 
-def _searched(definition: AnySoup, *, pool: Sequence[str], source: Source, seed: int, period: bool) -> Soup:
+def _searched(
+    definition: ChainsSoup | GreedySoup, *, pool: Sequence[str], source: Source, seed: int, period: bool
+) -> Soup:
     """Rank the pool and search, as stages score and soup do."""
     pool = _fitting(pool, source=source, origin=definition.pool)
     same = [second[1:] for _, second in alike([f" {text}" for text in pool], tokenizer=source.encoder.tokenizer)]
