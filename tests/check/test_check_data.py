@@ -72,21 +72,6 @@ def test_all_15_in_miniature_are_found_but_not_comparable(root: Path) -> None:
     assert re.match(r"source: 3 classes, [6-9] of \d+ training images, 6 test", texts(findings["imagenet"], "fact")[0])
 
 
-def test_a_dataset_of_the_papers_size_is_comparable() -> None:
-    from wsoup.datasets.paper import comparable
-
-    facts = {"dataset": "textures", "test_split": "test", "n_test": 1_692, "n_classes": 47}
-    assert comparable("coop:dtd", template="a photo of a {} texture.", **facts) == (
-        True,
-        "CoOp's split, 1,692 test images, the authors' template",
-    )
-    assert comparable("coop:dtd", template="a {}.", **facts) == (
-        False,
-        "template 'a {}.', the authors' is 'a photo of a {} texture.'",
-    )
-    assert comparable("imagefolder", template="a {}.", **facts)[0] is False
-
-
 def test_a_missing_dataset_and_its_watched_file(root: Path) -> None:
     (root / "dtd/split_zhou_DescribableTextures.json").unlink()
     (_, missing), (_, watched) = errors(paper_params(root))
@@ -98,7 +83,7 @@ def test_missing_and_empty_images(root: Path) -> None:
     (root / "eurosat/2750/test_0/image 0.jpg").unlink()
     problem = only(paper_params(root), "eurosat")
     assert "1 of 6 images listed in" in problem
-    assert "do not exist: 'eurosat/2750/test_0/image 0.jpg'; unpack the dataset again" in problem
+    assert "'eurosat/2750/test_0/image 0.jpg'; unpack the dataset again" in problem
     (root / "eurosat/2750/test_0/image 0.jpg").write_bytes(b"")
     assert "1 images are empty (0 bytes): 'eurosat/2750/test_0/image 0.jpg'; replace or remove them" in only(
         paper_params(root), "eurosat"
@@ -166,12 +151,14 @@ def test_a_class_without_gpt_descriptors(root: Path, tmp_path: Path) -> None:
     (tmp_path / "d.json").write_text('{"dtd class 0": ["a"], "dtd class 1": ["a"]}')
     params = paper_params(root, dtd={"gpt_descriptors": str(tmp_path / "d.json")})
     assert "no descriptors for class 'dtd class 2'" in only(params, "dtd")
+    named = {"gpt_descriptors": str(tmp_path / "d.json"), "gpt_names": {"dtd class 2": "dtd class 0"}}
+    assert errors(paper_params(root, dtd=named)) == []
 
 
 @pytest.mark.parametrize(
     ("names", "start", "end"),
     [
-        (("Red", "red", "blue"), "class names 'Red', 'red' differ only in upper and lower case, yet", "their images"),
+        (("Red", "red", "blue"), "class names 'Red', 'red' differ only in upper and lower case; if", "merge them"),
         *(
             ((odd, "red panda", "owl"), f"1 of 3 class names are not written as in a caption: {odd!r}", ".class_names")
             for odd in ("HerbaceousVegetation", "T-shirt", "747-400", "D.C.")

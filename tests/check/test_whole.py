@@ -70,28 +70,30 @@ def test_a_pool_that_is_not_watched_is_named_with_the_value_to_set(in_tmp: Path)
         assert (
             f"candidates.watch: '{folder}/a.txt' does not cover {file!r} (candidates.descriptors.paths[0])" in message
         )
-        where = "put these into a folder of their own and set candidates.watch to it" if file == "words.txt" else folder
-        assert where in message.partition("; ")[2]
+        step = "put the 2 files of its section into a folder without results, and set candidates.watch to that"
+        assert message.partition("; ")[2] == step
 
 
 def test_a_list_of_words_is_watched_by_itself() -> None:
     words = {"path": "words.txt", "count": 1000, "period": False, "watch": "words.txt"}
     parse_params(changed(candidates__words=words), origin="params.yaml")
     message = refusal(candidates__words={**words, "watch": "data/nothing_to_watch.txt"})
-    assert message.endswith("set candidates.words.watch to 'words.txt'")
+    assert message.endswith("set candidates.words.watch to words.txt")
 
 
 def test_gpt_descriptors_of_a_dataset_are_watched_with_the_pools() -> None:
     message = refusal(datasets__counts__gpt_descriptors="data/gpt/counts.json")
     assert "does not cover 'data/gpt/counts.json' (datasets.counts.gpt_descriptors)" in message
-    assert message.endswith("set candidates.watch to 'data'")
+    assert message.endswith("into a folder without results, and set candidates.watch to that")
 
 
 @pytest.mark.parametrize("watch", ["data/nothing_to_watch.txt", "data/toy/encoder/toy-clip.json", "data/toy/enc"])
 def test_an_encoder_that_is_not_watched_is_refused(watch: str) -> None:
     message = refusal(encoder__watch=watch)
     assert f"encoder.watch: {watch!r} does not cover 'data/toy/encoder/" in message
-    assert message.endswith("set encoder.watch to 'data/toy/encoder'")
+    assert message.endswith(
+        "put the 2 files of its section into a folder without results, and set encoder.watch to that"
+    )
 
 
 def test_a_tag_needs_no_watch_and_a_config_needs_itself() -> None:
@@ -99,7 +101,7 @@ def test_a_tag_needs_no_watch_and_a_config_needs_itself() -> None:
     nothing = "data/nothing_to_watch.txt"
     parse_params(changed(**tag, encoder__config=None, encoder__watch=nothing), origin="params.yaml")
     config = "configs/mine.json"
-    assert refusal(**tag, encoder__config=config, encoder__watch=nothing).endswith(f"set encoder.watch to {config!r}")
+    assert refusal(**tag, encoder__config=config, encoder__watch=nothing).endswith(f"set encoder.watch to {config}")
     parse_params(changed(**tag, encoder__config=config, encoder__watch=config), origin="params.yaml")
 
 
@@ -127,7 +129,8 @@ def test_links_and_relative_paths_are_followed(in_tmp: Path) -> None:
         with pytest.raises(ParamsError, match="does not cover"):
             parsed(path, watch)
     with pytest.raises(
-        ParamsError, match=r"candidates.watch: '\.' contains the whole run, results included; put these into"
+        ParamsError,
+        match=r"candidates.watch: '\.' contains the whole run, results included; set candidates.watch to pool",
     ):
         parsed("pool.txt", ".")
 
@@ -149,15 +152,6 @@ def test_a_local_config_is_watched_even_with_a_tag(tmp_path: Path) -> None:
 # -------------------------------------------------------------------------------------------------- pools, lines
 
 
-def test_further_words_must_be_in_the_pool() -> None:
-    message = refusal(candidates__words={"path": None, "count": 500, "period": False})
-    assert "soups.word.k1 is 1000 but candidates.words.count is 500; lower k1, or raise that" in message
-    of_descriptors = changed(candidates__words={"path": None, "count": 500, "period": False})
-    for soup in of_descriptors["soups"].values():
-        soup["pool"] = "descriptors"  # only the files say how many there are
-    parse_params(of_descriptors, origin="params.yaml")
-
-
 def test_a_typo_in_a_union_is_answered_with_the_keys_of_its_kind() -> None:
     tune = {"kind": "last_blocks", "blocks": 2, "prompt_tokens": 3}
     message = refusal(finetune__methods__coop__tune=tune | {"promt_tokens": 3})
@@ -173,7 +167,7 @@ def test_a_typo_in_a_union_is_answered_with_the_keys_of_its_kind() -> None:
 def test_many_problems_are_counted_and_long_values_shortened() -> None:
     message = refusal(**{f"zzz{i}": i for i in range(200)})
     assert "unknown key 'zzz0'" in message
-    assert message.endswith(f"; and {200 - message.count('unknown key')} more problems")
+    assert message.endswith("; and 197 more")
     for value in ("x" * 5000, ["x" * 5000] * 5000, {"x" * 5000: 1}, "a\nb\u2028c\x1b[31m"):
         assert "fewshot.shots: " in refusal(fewshot__shots=value)
     assert "unknown key" in refusal(**{"x" * 5000: 1})

@@ -215,9 +215,10 @@ def test_a_fault_is_named(root: Path, fault: str) -> None:
         ({"n_test": 9}, "9 test images, the paper has 1,692"),
         ({"n_classes": 9}, "9 classes, the paper has 47"),
         ({"template": "a {}."}, "template 'a {}.', the authors' is 'a photo of a {} texture.'"),
+        ({"layout": "imagefolder"}, "not one of the paper's datasets in CoOp's layout"),
     ],
 )
 def test_what_is_comparable_with_the_paper(values: dict, reason: str) -> None:
     usual = {"template": "a photo of a {} texture.", "test_split": "test", "n_test": 1692, "n_classes": 47}
-    verdict = comparable("coop:dtd", dataset="mine", **(usual | values))
+    verdict = comparable(**({"layout": "coop:dtd", "dataset": "mine"} | usual | values))
     assert verdict == (reason.startswith("CoOp's split"), reason)

@@ -132,9 +132,9 @@ def test_each_kind_knows_how_many_candidates_it_requires(definition, required, p
     assert definition.parts == parts
     assert definition.unranked is (definition.kind == "sample" and definition.limit is None)
     key, least = required or ("m", 0)
-    assert definition.shortage(least, where="the pool words holds 9", otherwise="add texts") is None
-    problem = definition.shortage(least - 1, where="the pool words holds 1", otherwise="add texts")
-    said = f"{key} is {least} but the pool words holds 1; lower {key}, or add texts"
+    assert definition.shortage(least) is None
+    problem = definition.shortage(least - 1)
+    said = f"{key} is {least} but the pool words holds {least - 1}; lower {key}, or give more texts"
     assert problem == (said if required else None)
 
 

@@ -5,7 +5,7 @@ Only the digest cache is written.
 
 import os
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -16,13 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wsoup.base import remote
-from wsoup.base.errors import DataError, MissingError, WsoupError, one_line
+from wsoup.base.errors import DataError, WsoupError, one_line
 from wsoup.check.whole import Params
 from wsoup.core import prompts
 from wsoup.datasets import digests, manifest, paper
 from wsoup.datasets.listing import Listing, problems, some
 from wsoup.disk import store
-from wsoup.disk.files import Artifacts, file_size
+from wsoup.disk.files import Artifacts
 from wsoup.images.decode import load_rgb
 from wsoup.params.inputs import DatasetParams
 from wsoup.runtime.threads import cores
@@ -76,7 +76,7 @@ def _images(name: str, listing: Listing, *, params: Params, deep: bool) -> Itera
     if not section.layout.startswith("coop"):
         yield from map(warning, _uncaptioned(names, name=name))
     paths = table["path"].to_pylist()
-    faults = [*_file_faults(listing, paths=paths)] or ([*_undecodable(listing, paths=paths)] if deep else [])
+    faults = _file_faults(listing, paths=paths) or (_undecodable(listing, paths=paths) if deep else [])
     yield from map(error, faults)
     before = Artifacts().manifest(name)
     # Digests read every image once; after a run they come from the digest cache.
@@ -88,7 +88,8 @@ def _images(name: str, listing: Listing, *, params: Params, deep: bool) -> Itera
             again = f"`dvc repro --force --single-item prepare@{name}`, then `dvc repro`"
             yield error(f"images of this run differ from {before}: {changes}; run {again}")
     if section.gpt_descriptors is not None:
-        gpt.matched(gpt.read(section.gpt_descriptors), class_names=names, origin=section.gpt_descriptors)
+        texts, named = gpt.read(section.gpt_descriptors), section.gpt_names or {}
+        gpt.matched(texts, class_names=names, origin=section.gpt_descriptors, gpt_names=named)
     if name == params.source:
         yield from (Finding("error", "", text) for text in long_texts(params, class_names=names))
 
@@ -113,31 +114,19 @@ def _facts(name: str, listing: Listing, *, section: DatasetParams, table: pa.Tab
     yield f"split from {listing.origin}{of_paper}"
 
 
-def _file_faults(listing: Listing, *, paths: list[str]) -> Iterator[str]:
-    """Images that are missing or empty, or no files."""
-    missing, empty, irregular = [], [], []
-    for path in paths:
-        try:
-            if file_size(remote.joined(listing.root, path)) == 0:
-                empty.append(path)
-        except MissingError:
-            missing.append(path)
-        except DataError as error:
-            irregular.append(str(error))
-    yield from _first_five(irregular, others="are no files")
-    if missing:
-        listed = f"{len(missing):,} of {len(paths):,} images listed in {listing.origin}"
-        yield f"{listed} do not exist: {some(missing)}; unpack the dataset again"
-    if empty:
-        yield f"{len(empty):,} images are empty (0 bytes): {some(empty)}; replace or remove them"
-
-
-def _first_five(sentences: list[str], *, others: str) -> list[str]:
-    more = [f"... and {len(sentences) - 5:,} more {others}"] if len(sentences) > 5 else []
-    return sentences[:5] + more
+def _file_faults(listing: Listing, *, paths: list[str]) -> list[str]:
+    """Images that are missing, no files, or empty."""
+    try:
+        stamps = digests.stamps_of(listing.root, paths, origin=listing.origin)
+    except WsoupError as error:
+        return [str(error)]
+    empty = [path for path, size in zip(paths, stamps[:, 0].tolist(), strict=True) if size == 0]
+    return [f"{len(empty):,} images are empty (0 bytes): {some(empty)}; replace or remove them"] if empty else []
 
 
 def _undecodable(listing: Listing, *, paths: list[str]) -> list[str]:
+    """The first five images that cannot be decoded, and the number of the others."""
+
     def reason(path: str) -> str | None:
         try:
             load_rgb(remote.joined(listing.root, path))
@@ -147,19 +136,16 @@ def _undecodable(listing: Listing, *, paths: list[str]) -> list[str]:
 
     with ThreadPoolExecutor(cores()) as pool:
         reasons = [text for text in pool.map(reason, paths) if text is not None]
-    return _first_five(reasons, others="images cannot be decoded")
+    more = [f"... and {len(reasons) - 5:,} more images cannot be decoded"] if len(reasons) > 5 else []
+    return reasons[:5] + more
 
 
 def _same_but_for_case(names: list[str]) -> list[str]:
     """Class names that differ only in upper and lower case, such as ``Red`` and ``red``."""
-    spellings = defaultdict(set)
-    for name in names:
-        spellings[name.casefold()].add(name)
-    return [
-        f"class names {some(sorted(group))} differ only in upper and lower case, yet are separate classes; if they "
-        "are one, merge their images"
-        for group in [group for group in spellings.values() if len(group) > 1][:5]
-    ]
+    count = Counter(name.casefold() for name in {*names})
+    if same := sorted(name for name in {*names} if count[name.casefold()] > 1):
+        return [f"class names {some(same, limit=10)} differ only in upper and lower case; if they are one, merge them"]
+    return []
 
 
 def _uncaptioned(names: list[str], *, name: str) -> Iterator[str]:

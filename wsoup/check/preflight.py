@@ -5,14 +5,13 @@ missing file is no problem if what was made from it is there (a node may hold th
 is going to make it, as it makes the toy world's encoder.
 """
 
-import re
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from wsoup.base.errors import MissingError, ModelError, PoolError, WsoupError
 from wsoup.check.whole import Params
-from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.search.rank import gpt, pools
 from wsoup.towers import config as model_config
@@ -26,54 +25,53 @@ START_AND_END = 2
 def problems(params: Params) -> Iterator[WsoupError]:
     """One error for each thing that would stop a run, as the stage that meets it would raise it."""
     sizes: dict[str, int] = {}
-    words, descriptors = params.candidates.words, params.candidates.descriptors
-    for pool, files in (("words", [words.path] if words.path else []), ("descriptors", descriptors.paths)):
-        product = Artifacts().pool(pool)
+    for pool, files in _pool_files(params).items():
         try:
-            sizes[pool] = _size(params, pool=pool)
-        except MissingError as error:
-            if product.exists():
-                sizes[pool] = len(pools.read_pool(product))
-            elif not any(map(_made_by_dvc, files)):
-                yield error
+            sizes[pool] = _size(params, pool=pool, files=files)
         except WsoupError as error:
-            yield error
+            if not (isinstance(error, MissingError) and any(map(_made_by_dvc, files))):
+                yield error
     yield from _shortages(params, sizes=sizes)
-    yield from _gpt(params)
+    for path in sorted({dataset.gpt_descriptors or "" for dataset in params.datasets.values()} - {""}):
+        try:
+            gpt.read(path)
+        except WsoupError as error:
+            made = Artifacts().evaluated.exists() or _made_by_dvc(path)
+            if not (isinstance(error, MissingError) and made):
+                yield error
     yield from _model(params)
 
 
-def _size(params: Params, *, pool: str) -> int:
-    """Texts in a pool."""
-    words = params.candidates.words
+def _pool_files(params: Params) -> dict[str, Sequence[str]]:
+    """The user's files of each pool."""
+    words, descriptors = params.candidates.words, params.candidates.descriptors
+    return {"words": [words.path] if words.path else [], "descriptors": descriptors.paths}
+
+
+def _size(params: Params, *, pool: str, files: Sequence[str]) -> int:
+    """Texts in a pool: of its files, or of the artifact made from files that are elsewhere."""
+    words, product = params.candidates.words, Artifacts().pool(pool)
+    if product.exists() and not all(map(os.path.exists, files)):
+        return len(pools.read_pool(product))
     if pool == "descriptors":
-        return len(pools.descriptors(params.candidates.descriptors.paths))
+        return len(pools.descriptors(files))
     if words.path is not None:
         return len(pools.words_from_file(words.path, count=words.count))
     return words.count if words.count <= MANY_WORDS else len(pools.common_words(words.count))
 
 
 def _made_by_dvc(path: str) -> bool:
-    """Whether a file, or a folder that holds it, is an out of a dvc.yaml beside or above it, or has a .dvc file."""
-    place = Path(path)
-    for part in (part for part in (place, *place.parents) if part.name):
-        if part.with_name(f"{part.name}.dvc").is_file():
-            return True
-        for folder in part.parents:
-            file = folder / "dvc.yaml"
-            out = rf"(?m)^\s*- *[\"']?{re.escape(part.relative_to(folder).as_posix())}/?[\"']?:? *$"
-            if file.is_file() and re.search(out, file.read_text(encoding="utf-8", errors="replace")):
-                return True
-    return False
+    """Whether DVC may bring a file: one of its folders is a pipeline of its own, or it or a folder has a .dvc file."""
+    folders = [part for part in Path(path).parents if part.name]
+    listed = any(part.with_name(f"{part.name}.dvc").is_file() for part in (Path(path), *folders))
+    return listed or any((folder / "dvc.yaml").is_file() for folder in folders)
 
 
 def _shortages(params: Params, *, sizes: Mapping[str, int]) -> Iterator[WsoupError]:
     """Soups and draws that need more texts than their pool has."""
     for name, soup in params.soups.items():
-        if (size := sizes.get(soup.pool)) is not None:
-            where = f"the pool {soup.pool} holds {size}"
-            if problem := soup.shortage(size, where=where, otherwise="give more texts under candidates"):
-                yield PoolError(f"soups.{name}.{problem}")
+        if soup.pool in sizes and (problem := soup.shortage(sizes[soup.pool])):
+            yield PoolError(f"soups.{name}.{problem}")
     wanted = params.evaluate
     draws = [
         ("baseline_m", wanted.baseline_m, "descriptors"),
@@ -85,25 +83,6 @@ def _shortages(params: Params, *, sizes: Mapping[str, int]) -> Iterator[WsoupErr
         if value > (sizes.get(pool) or value):  # without any descriptors their rows are left out
             step = "lower it, or give more texts"
             yield PoolError(f"evaluate.{key} is {value} but the pool {pool} holds {sizes[pool]}; {step}")
-
-
-def _gpt(params: Params) -> Iterator[WsoupError]:
-    """GPT descriptors that are missing or damaged, or that lack one of a dataset's classes, if those are known."""
-    artifacts = Artifacts()
-    for name, dataset in params.datasets.items():
-        path = dataset.gpt_descriptors
-        if path is None:
-            continue
-        try:
-            descriptors, manifest = gpt.read(path), artifacts.manifest(name)
-            if manifest.exists():
-                class_names = store.table_attributes(manifest)["class_names"]
-                gpt.matched(descriptors, class_names=class_names, origin=path, gpt_names=dataset.gpt_names or {})
-        except MissingError as error:
-            if not artifacts.evaluated.exists() and not _made_by_dvc(path):
-                yield error
-        except WsoupError as error:
-            yield error
 
 
 def _model(params: Params) -> Iterator[WsoupError]:
@@ -123,13 +102,12 @@ def _model(params: Params) -> Iterator[WsoupError]:
     if config is None:
         return
     context, offset = config.text_cfg.context_length, max(params.evaluate.offsets)
-    for name, dataset in params.datasets.items():
-        if _least_tokens(dataset.template) + 1 + offset > context:  # one more for a descriptor
-            yield PoolError(
-                f"evaluate.offsets: {offset} null tokens with {dataset.template!r} of {name} exceed the model's "
-                f"context of {context} tokens; lower it"
-            )
-            break
+    longest = max((dataset.template for dataset in params.datasets.values()), key=_least_tokens)
+    if _least_tokens(longest) + 1 + offset > context:  # one more for a descriptor
+        yield PoolError(
+            f"evaluate.offsets: {offset} null tokens with {longest!r} exceed the model's context of {context} tokens; "
+            "lower it"
+        )
     template = params.datasets[params.source].template
     for name, method in params.finetune.methods.items():
         for problem in _too_much(method.tune, blocks=config.blocks, context=context, template=template):

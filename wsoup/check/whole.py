@@ -71,12 +71,16 @@ class Params(Section):
     @model_validator(mode="after")
     def _names_are_known(self) -> Params:
         methods, heads = self.finetune.methods, self.heads
-        _check_names("datasets", [*self.datasets])
-        _check_names("soups", [*self.soups])
-        _check_names("finetune.methods", [*methods])
-        _check_names("heads", [*heads])
-        for name in (name for name in heads if name in methods):
-            raise ValueError(f"heads: {name!r} is also a name under finetune.methods; tables could not tell them apart")
+        named = {
+            "datasets": [*self.datasets],
+            "soups": [*self.soups],
+            "finetune.methods": [*methods],
+            "heads": [*heads],
+        }
+        for section, names in named.items():
+            _check_names(section, names)
+        if both := [name for name in heads if name in methods]:
+            raise ValueError(f"heads: {both[0]!r} is also a name under finetune.methods; rename one for the tables")
         known = ("class_name", *self.soups)
         users = {f"finetune.methods.{name}.soup": m.soup for name, m in methods.items()}
         users |= {f"heads.{name}.soup": head.soup for name, head in heads.items()}
@@ -90,14 +94,13 @@ class Params(Section):
 
     @model_validator(mode="after")
     def _inputs_are_watched(self) -> Params:
-        encoder, pools, datasets = self.encoder, self.candidates, self.datasets
+        encoder, pools = self.encoder, self.candidates
         weights = encoder.pretrained if encoder.weights_file else None
-        model: dict[str, str | None] = {"encoder.config": encoder.config, "encoder.pretrained": weights}
+        model = {"encoder.config": encoder.config, "encoder.pretrained": weights}
         _check_watched("encoder.watch", encoder.watch, files=model)
-        texts: dict[str, str | None] = {
-            f"candidates.descriptors.paths[{i}]": path for i, path in enumerate(pools.descriptors.paths)
-        }
-        texts |= {"candidates.waffle": pools.waffle}
+        texts: dict[str, str | None] = {"candidates.waffle": pools.waffle}
+        texts |= {f"candidates.descriptors.paths[{i}]": path for i, path in enumerate(pools.descriptors.paths)}
+        texts |= {f"datasets.{name}.gpt_descriptors": data.gpt_descriptors for name, data in self.datasets.items()}
         words: dict[str, str | None] = {"candidates.words.path": pools.words.path}
         for name, method in self.finetune.methods.items():
             words[f"finetune.methods.{name}.tune.words"] = getattr(method.tune, "words", None)
@@ -105,17 +108,7 @@ class Params(Section):
             texts |= words
         else:
             _check_watched("candidates.words.watch", pools.words.watch, files=words)
-        texts |= {f"datasets.{name}.gpt_descriptors": dataset.gpt_descriptors for name, dataset in datasets.items()}
         _check_watched("candidates.watch", pools.watch, files=texts)
-        return self
-
-    @model_validator(mode="after")
-    def _pools_hold_enough_for_soups(self) -> Params:
-        count = self.candidates.words.count
-        for name, soup in self.soups.items():
-            where = f"candidates.words.count is {count}"
-            if soup.pool == "words" and (problem := soup.shortage(count, where=where, otherwise="raise that")):
-                raise ValueError(f"soups.{name}.{problem}")
         return self
 
 
@@ -149,22 +142,17 @@ def _check_watched(key: str, watch: str, *, files: Mapping[str, str | None]) -> 
         watch: a file or a folder.
         files: paths by the keys that name them, None where a key names none; they need not exist.
     """
-    top, here = os.path.realpath(watch), os.path.realpath(".")
-    paths = list(dict.fromkeys(path for path in files.values() if path))
-    apart = f"put these into a folder of their own and set {key} to it: {', '.join(paths)}"
-    if paths and _inside(here, top):
-        raise ValueError(f"{key}: {watch!r} contains the whole run, results included; {apart}")
-    for where, path in files.items():
-        if path and not covers(watch, path):
-            common = os.path.commonpath([os.path.realpath(os.path.dirname(path)) for path in paths])
-            if len(paths) == 1:
-                advice = f"set {key} to {path!r}"
-            elif _inside(here, common):
-                advice = apart
-            else:
-                advice = f"set {key} to {os.path.relpath(common) if _inside(common, here) else common!r}"
+    paths = {where: path for where, path in files.items() if path}
+    n_files = len({*paths.values()})
+    step = f"put the {n_files} files of its section into a folder without results, and set {key} to that"
+    if n_files == 1:
+        step = f"set {key} to {next(iter(paths.values()))}"
+    if paths and _inside(os.path.realpath("."), os.path.realpath(watch)):
+        raise ValueError(f"{key}: {watch!r} contains the whole run, results included; {step}")
+    for where, path in paths.items():
+        if not covers(watch, path):
             raise ValueError(
-                f"{key}: {watch!r} does not cover {path!r} ({where}), so DVC would not notice a change of it; {advice}"
+                f"{key}: {watch!r} does not cover {path!r} ({where}), so DVC would not notice a change of it; {step}"
             )
 
 

@@ -48,7 +48,7 @@ def of_images(root: str, paths: Sequence[str], *, origin: str) -> tuple[list[int
         MissingError: listed images do not exist; names the first ones and their number.
         DataError: one is not a regular file, or cannot be read.
     """
-    stamps = _stamps(root, paths, origin=origin)  # (N, 4)
+    stamps = stamps_of(root, paths, origin=origin)  # (N, 4)
     name = store.fingerprint([remote.resolved(root), *SCHEMA.names])
     cache = store.cache_dir() / "digests" / f"{name}.checked"
     known = _read(cache)
@@ -70,8 +70,8 @@ def of_images(root: str, paths: Sequence[str], *, origin: str) -> tuple[list[int
     return sizes, hexes
 
 
-def _stamps(root: str, paths: Sequence[str], *, origin: str) -> np.ndarray:
-    """(N, 4) int64: `STAMP` of each file, or of the container of an image."""
+def stamps_of(root: str, paths: Sequence[str], *, origin: str) -> np.ndarray:
+    """(N, 4) int64: `STAMP` of each file, its size first, or of the container of an image; raises as `of_images`."""
     stamps = _map_files(_stamp, root, paths)
     missing = [path for path, stamp in zip(paths, stamps, strict=True) if stamp is None]
     if missing:

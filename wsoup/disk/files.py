@@ -133,11 +133,6 @@ def container_of(path: str) -> str | None:
     return f"{head}.arrow" if dot and os.path.isfile(f"{head}.arrow") else None
 
 
-def file_size(path: str) -> int:
-    """Bytes of a file, or of the container that an image is in; a path may be a URL. Raises as `regular_file`."""
-    return remote.size(path) if remote.is_remote(path) else regular_file(container_of(path) or path).st_size
-
-
 def read_bytes(path: str) -> bytes:
     """The bytes of a file, or of an image in an Arrow file (see `container_of`); a path may be a URL.
 

@@ -96,7 +96,7 @@ def load(model: type[Model], path: str | Path = "params.yaml") -> Model:
         MissingError: no such file.
         DataError: not a regular file.
         ParamsError: unreadable, not YAML, an unknown key (with the nearest known one), a wrong type or a value out of
-            range; all problems in one line, or as many as fit and the number of the others.
+            range; the first three problems in one line, and the number of the others.
     """
     return parse(model, read_yaml(path), origin=str(path))
 
@@ -142,20 +142,9 @@ def parse(model: type[Model], raw: Mapping[str, Any], *, origin: str) -> Model:
     except ValidationError as error:
         # A typo is both an unknown key and a missing one: the unknown one comes first.
         problems = sorted(error.errors(), key=lambda problem: problem["type"] == "missing")
-        first, *others = (_explain(problem, model=model, raw=raw) for problem in problems)
-        raise ParamsError(_as_many_as_fit([f"{origin}: {first}", *others])) from None
-
-
-def _as_many_as_fit(problems: Sequence[str]) -> str:
-    """Problems in one line: the first, shortened if need be, as many others as fit, and the number of the rest."""
-    room = LONGEST - len(f"; and {len(problems)} more problems")
-    line, *others = [one_line(text, limit=room) for text in problems]
-    left = len(others)
-    for problem in others:
-        if len(line) + len(problem) + 2 > room:
-            break
-        line, left = f"{line}; {problem}", left - 1
-    return line + (f"; and {left} more problem{'s' if left > 1 else ''}" if left else "")
+        clauses = "; ".join(_explain(problem, model=model, raw=raw) for problem in problems[:3])
+        more = f"; and {len(problems) - 3} more" if len(problems) > 3 else ""
+        raise ParamsError(one_line(f"{origin}: {clauses}", limit=LONGEST - len(more)) + more) from None
 
 
 def _explain(problem: Any, *, model: type[BaseModel], raw: Mapping[str, Any]) -> str:

@@ -88,18 +88,12 @@ class AnySoup(Section):
         """Whether its texts come from the whole pool, whatever their rank."""
         return self.limit is None and not self.walks
 
-    def shortage(self, candidates: int, *, where: str, otherwise: str) -> str | None:
-        """The problem if there are too few candidates, else None.
-
-        Args:
-            candidates: number of candidates.
-            where: where that number is from, for example "the pool words holds 500".
-            otherwise: what to do instead of lowering the key.
-        """
+    def shortage(self, candidates: int) -> str | None:
+        """The problem if its pool has too few candidates, else None."""
         key, required = ("m", self.m) if self.limit is None else ("k1", self.limit)
         if self.walks or required <= candidates:  # of a walk, m is a maximum
             return None
-        return f"{key} is {required} but {where}; lower {key}, or {otherwise}"
+        return f"{key} is {required} but the pool {self.pool} holds {candidates}; lower {key}, or give more texts"
 
 
 class Growth(AnySoup):

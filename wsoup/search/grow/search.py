@@ -38,7 +38,7 @@ class Search:
             PoolError: there are fewer than the definition requires.
         """
         wanted, size = self.definition, len(self.pool.texts)
-        if problem := wanted.shortage(size, where=f"the pool {wanted.pool} holds {size}", otherwise="add texts"):
+        if problem := wanted.shortage(size):
             raise PoolError(problem)
         return self.pool if wanted.limit is None else self.pool.cut(wanted.limit)
 
