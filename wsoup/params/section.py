@@ -9,7 +9,7 @@ a run would have other params than those DVC records.
 
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args
