@@ -85,6 +85,8 @@ def test_each_soup_is_compared_with_every_available_rival_everywhere(tmp_path):
 
 
 def test_a_gain_of_thirty_points_is_more_than_noise_and_no_gain_is_noise(judgement):
+    assert gains(judgement)[0]["gain"] == pytest.approx(30, abs=8)
+    assert all(row["low"] <= row["gain"] <= row["high"] for row in gains(judgement))
     words = {(row["soup"], row["over"], row["on"]): row["verdict"] for row in verdict_table(judgement).rows}
     assert words["word soup", "class name only", "XD mean"] == "better"
     assert words["soup any", "Algorithm 2 (word soup)", "DG mean"] == "worse"
@@ -96,17 +98,9 @@ def test_class_name_templates_soup_and_head_compete_for_the_answer(tmp_path):
     write_head(tmp_path, "ridge", chance=0.95)
     write_head(tmp_path, "worse", chance=0.1)
     judgement = judge(tmp_path, chances=CHANCES | {"ensemble": 0.6}, heads=["ridge", "worse"])
-    assert {role: each.use for role, each in judgement.answers.items()} == {
-        "source": "head",
-        "xd": "word soup",
-        "dg": "head",
-    }
-    assert {key: set(places) for key, places in metrics(judgement).items()} == {
-        "class_name": {"source", "xd", "dg"},
-        "templates": {"source", "xd", "dg"},
-        "soup": {"source", "xd", "dg"},
-        "head": {"source", "dg"},
-    }
+    assert [each.use for each in judgement.answers.values()] == ["head", "word soup", "head"]
+    everywhere = {key: {"source", "xd", "dg"} for key in ("class_name", "templates", "soup")}
+    assert {key: set(places) for key, places in metrics(judgement).items()} == everywhere | {"head": {"source", "dg"}}
     assert metrics(judgement)["head"]["dg"] == pytest.approx(95, abs=2)
     lines = answer(judgement)
     assert len(lines) <= 13
@@ -123,11 +117,6 @@ def test_without_targets_verdicts_are_about_the_source_alone(tmp_path):
     assert metrics(judgement)["soup"].keys() == {"source"}
 
 
-def test_rows_at_chance_are_said_to_be_no_better_than_guessing(tmp_path):
-    judgement = judge(tmp_path, chances=dict.fromkeys(CHANCES, 0.1))
-    assert answer(judgement)[0].startswith("Test images of the source. No better than guessing: ")
-
-
 def test_soups_are_judged_in_the_requested_mode(tmp_path):
     assert judge(tmp_path, mode="score_mean").mode == "score_mean"
     assert judge(tmp_path, mode="paper").mode == "score_mean"
@@ -137,12 +126,6 @@ def test_soups_are_judged_in_the_requested_mode(tmp_path):
     over_name = [judged for judged in judgement.comparisons if judged.rival == "class_name"]
     words = {(judged.soup, judged.role): judged.fixed.word for judged in over_name}
     assert (words["descriptor", "xd"], words["word", "xd"]) == ("better", "noise")
-
-
-def test_gains_are_differences_of_accuracy_within_their_intervals(judgement):
-    for row in gains(judgement):
-        assert row["low"] <= row["gain"] <= row["high"]
-    assert gains(judgement)[0]["gain"] == pytest.approx(30, abs=8)
 
 
 def test_beating_other_texts_but_not_the_class_name_is_no_gain(tmp_path):

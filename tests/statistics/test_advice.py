@@ -72,8 +72,3 @@ def test_rows_of_one_seed_compete_with_rows_of_several_on_several_datasets():
     none = {name: hits & False for name, hits in flat.items()}
     assert "chance is 35.0 %" in advise({"none": none}, n_classes={"a": 5, "b": 2}, confidence=0.95).sentence
     assert advice.accuracy["head"] == pytest.approx(np.mean([100 * hits.mean() for hits in bits.values()]))
-
-
-def test_rows_on_other_images_are_refused():
-    with pytest.raises(ValueError, match="same datasets, seeds and images"):
-        advise({"a": right(3, of=10), "b": right(3, of=11)}, n_classes={"photos": 2}, confidence=0.95)
