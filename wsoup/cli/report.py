@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 from wsoup.base.errors import MissingError, WsoupError
 from wsoup.base.outputs import check_ending, claim
@@ -34,18 +31,16 @@ def check_command(
     from wsoup.disk import code
     from wsoup.pipeline.inputs import check_packages
 
-    found, problems, console = findings(load_params(params), deep=deep), list[str](), Terminal()
+    found, console = findings(load_params(params), deep=deep), Terminal()
     for finding in found:
         console.plain(str(finding))
-    if sys.flags.safe_path:
-        problems.append("PYTHONSAFEPATH is set, so Python would find no module `stages` here: unset it for `dvc repro`")
+    wrong = any(finding.kind == "error" for finding in found)
     try:
         check_packages(code.installed())
     except WsoupError as error:
-        problems.append(str(error))
-    for problem in problems:
-        console.plain(f"error: {problem}")
-    if problems or any(finding.kind == "error" for finding in found):
+        console.plain(f"error: {error}")
+        wrong = True
+    if wrong:
         raise typer.Exit(1)
 
 
@@ -72,17 +67,16 @@ def verify_paper(params: ParamsFile = Path("params.yaml")) -> None:
     not_compared = verify.search_differs(run)
     if not_compared and not verify.tests_here(artifacts):
         raise MismatchError(f"{not_compared}; or `dvc repro` for the test images of any of the paper's datasets")
-    encoder = load_encoder(settings.encoder)
+    about: dict[str, Any] = {"artifacts": artifacts, "encoder": load_encoder(settings.encoder)}
     searched: list[Compared] = []
     verdicts: list[Verdict] = []
     if not not_compared:
-        searched, verdicts = verify.search_log(
-            settings.seeds, source=settings.source, artifacts=artifacts, encoder=encoder
-        )
-    counted = verify.evaluation_log(settings.evaluate, artifacts=artifacts, encoder=encoder)
+        searched, verdicts = verify.search_log(settings.seeds, source=settings.source, **about)
+    counted = verify.evaluation_log(settings.evaluate, **about)
     wrong = [line for line in (*searched, *counted) if not line.agrees]
-    if wrong:
-        console.print(_disagreements(wrong))
+    for line in wrong:
+        theirs, ours = f"theirs {line.theirs:,} of {line.of:,}", f"ours {line.ours:,} of {line.ours_of:,}"
+        console.plain(f"{line.row}, seed {line.seed}, on {line.on}: {theirs}, {ours}; {line.within:,} explained")
     for lines, what in ((searched, "counts of searches"), (counted, "evaluated counts")):
         if lines:
             agree = f"{sum(line.agrees for line in lines)} of {len(lines)} {what}"
@@ -95,19 +89,6 @@ def verify_paper(params: ParamsFile = Path("params.yaml")) -> None:
         console.plain(f"this usually means: {cause}")
     if wrong or not all(holds for holds, _ in verdicts):
         raise typer.Exit(1)
-
-
-def _disagreements(lines: list[Compared]) -> Table:
-    """Lines of the authors' logs whose count is another one here."""
-    table = Table(box=None, pad_edge=False)
-    for title in ("row", "seed", "on"):
-        table.add_column(title, overflow="fold")
-    for title in ("theirs", "ours", "explained"):
-        table.add_column(title, justify="right", no_wrap=True)
-    for line in lines:
-        counts = (f"{line.theirs:,} of {line.of:,}", f"{line.ours:,} of {line.ours_of:,}", f"{line.within:,}")
-        table.add_row(line.row, str(line.seed), escape(line.on), *counts)
-    return table
 
 
 Everything = Annotated[bool, typer.Option("--all", help="All tables and rows, not only the answer.")]

@@ -1,7 +1,7 @@
 """Tables of accuracies: ours beside the paper's, marked where they are not like for like; texts alone; the counts."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, product
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -187,14 +187,9 @@ def single_texts(path: Path, *, results: Results) -> Table:
     rows = []
     for (method, text), lines in texts.items():
         row: dict[str, object] = {"kind": kinds.get(method), "text": text or paper.NO_TEXT}
-        for (group, names), measure in product(groups.items(), MEASURES):
-            after, before = (np.array([getattr(of[name], measure) for name in names]) for of in (lines, base))
-            mean, column = float(after.mean()), group if measure == "accuracy" else f"{group} {measure}"
-            row[column] = mean
-            if measure == "accuracy":
-                row[f"{group} change"] = float((after - before).mean())
-            if method == GIVEN and (figure := theirs.get(group, {}).get(text, {}).get(measure)) is not None:
-                row |= {f"{column} (paper)": figure, f"{column} (diff)": mean - figure}
+        for group, names in groups.items():
+            figures = theirs.get(group, {}).get(text, {}) if method == GIVEN else {}
+            row |= _measures(group, [lines[name] for name in names], [base[name] for name in names], figures)
         rows.append(row)
     return Table(
         "single_texts",
@@ -206,6 +201,18 @@ def single_texts(path: Path, *, results: Results) -> Table:
             "(alignment) and with the others (uniformity); random texts are the grey rows."
         ],
     )
+
+
+def _measures(group: str, ours: list[Line], base: list[Line], theirs: Mapping[str, float]) -> dict[str, object]:
+    """Cells of a text on a group of datasets: measures, the change of accuracy against a base, the paper's figures."""
+    after, before = (np.array([[getattr(line, key) for line in lines] for key in MEASURES]) for lines in (ours, base))
+    columns = {"accuracy": group, "alignment": f"{group} alignment", "uniformity": f"{group} uniformity"}
+    means = dict(zip(columns, after.mean(axis=1).tolist(), strict=True))
+    cells: dict[str, object] = {group: means["accuracy"], f"{group} change": float((after - before)[0].mean())}
+    cells |= {column: means[measure] for measure, column in columns.items()}
+    for measure, figure in theirs.items():
+        cells |= {f"{columns[measure]} (paper)": figure, f"{columns[measure]} (diff)": means[measure] - figure}
+    return cells
 
 
 def counts(results: Results, *, together: Mapping[str, Right]) -> Table:
