@@ -238,7 +238,7 @@ def edited(record: Record, *, root: Path) -> list[str]:
 
 def _caveats(before: Revision, after: Revision) -> Iterator[str]:
     """What a reader must know first: another machine's figures, other images, params.yaml edited since."""
-    if before.commit is not None and not before.right:
+    if before.commit is not None and (PRETRAINED, all_seeds(before.record.soup)) not in before.right:
         yield f"{before.name} holds another machine's figures (DVC has no results of it here); commit a run of your own"
     names = [{d.name: d for row in side.counts.values() for d in row} for side in (before, after)]
     if other := [name for name, dataset in names[0].items() if names[1].get(name, dataset) != dataset]:

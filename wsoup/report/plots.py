@@ -70,27 +70,24 @@ def transfer(path: Path) -> Sequence[Row]:
 
     `correlation` is Pearson's over all descriptors, the same in every row; null where it is not defined.
     """
-    source: dict[str, float] = {}
+    source: dict[str, list[float]] = {}
     targets: dict[str, list[float]] = {}
     for line in store.read_table(path).to_pylist():
-        accuracy = 100.0 * line["n_correct"] / line["n_images"]
-        if line["role"] == "source":
-            source[line["text"]] = accuracy
-        else:
-            targets.setdefault(line["text"], []).append(accuracy)
-    means = {text: float(np.mean(targets[text])) for text in source if text in targets}
-    x, y = (np.array([by_text[text] for text in means if text]) for by_text in (source, means))
+        by_text = source if line["role"] == "source" else targets
+        by_text.setdefault(line["text"], []).append(100.0 * line["n_correct"] / line["n_images"])
+    means = {text: (source[text][0], float(np.mean(targets[text]))) for text in source if text in targets}
+    x, y = np.array([means[text] for text in means if text]).reshape(-1, 2).T
     defined = len(x) > 2 and x.std() > 0 and y.std() > 0
     correlation = round(float(np.corrcoef(x, y)[0, 1]), 4) if defined else None
     return [
         {
             "text": text or "(class name only)",
             "kind": "descriptor" if text else "class name only",
-            "source": round(source[text], 3),
-            "target": round(mean, 3),
+            "source": round(on_source, 3),
+            "target": round(on_targets, 3),
             "correlation": correlation,
         }
-        for text, mean in means.items()
+        for text, (on_source, on_targets) in means.items()
     ]
 
 
