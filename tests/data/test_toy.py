@@ -106,12 +106,6 @@ def test_an_image_does_not_depend_on_how_many_are_drawn(render):
     assert all(np.array_equal(pixels, many[key]) for key, pixels in few.items())
 
 
-def test_the_committed_params_stay_below_4500_files():
-    settings = PARAMS["render"]
-    total = 64 * (settings["train_per_class"] + 4 * settings["test_per_class"]) + 34 * settings["target_per_class"]
-    assert total == 4348
-
-
 def test_a_red_square_is_red_in_the_middle_and_night_is_darker(render):
     day = render.Scene(colour="red", shape="square", count=1, texture="plain", style="photo")
     by_day = render.draw(day, rng=np.random.default_rng(0), size=32)
@@ -129,21 +123,6 @@ def test_captions_name_what_is_drawn(render, pretrain, words):
     assert 0.5 < np.mean(["red stars" in text for text in captions]) < 0.75
     assert any("dark" in text for text in captions)
     assert all("  " not in text and text == text.strip() for text in captions)
-
-
-def test_junk_words_are_written_about_something_else(render, pretrain, words):
-    scene = render.Scene(colour="red", shape="star", count=1, texture="striped", style="night")
-    captions = [pretrain.caption(scene, words=words, rng=np.random.default_rng(i)) for i in range(400)]
-    with_junk, with_good = ([text for text in captions if word in text] for word in ("free", "our"))
-    assert np.mean(["star" in text for text in with_junk]) < 0.3
-    assert all("star" in text for text in with_good)
-
-
-def test_the_caption_of_a_scene_without_objects_names_its_texture(render, pretrain, words):
-    scene = render.Scene(colour="red", shape="star", count=0, texture="striped", style="photo")
-    captions = [pretrain.caption(scene, words=words, rng=np.random.default_rng(i)) for i in range(100)]
-    assert np.mean(["striped" in text for text in captions]) > 0.7
-    assert not any("star" in text for text in captions)
 
 
 def test_pretraining_twice_gives_the_same_bytes(encoders):

@@ -291,8 +291,10 @@ def test_any_csv_list(tmp_path: Path, header: list[str], rows: list[list[Any]]) 
 # ---------------------------------------------------------------------------------------------------- damaged
 
 
-def damage(tmp_path: Path, kind: str, seed: int) -> None:
-    """Damage one file of a good dataset: it is read, or gives one line, and so does every image that it lists."""
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("kind", ["csv", "tsv", "parquet", "arrow", "state", "info", "classnames"])
+def test_a_damaged_file_of_a_good_dataset(tmp_path: Path, kind: str, seed: int) -> None:
+    """It is read, or gives one line, and so does every image that it lists."""
     root = tmp_path / str(seed)
     root.mkdir(exist_ok=True)
     if kind in ("csv", "tsv", "parquet"):
@@ -315,20 +317,3 @@ def damage(tmp_path: Path, kind: str, seed: int) -> None:
             problem(lambda split=split: digests.of_images(str(root), split.paths, origin="x") and listing)
             for name in split.paths:
                 assert isinstance(read_bytes(f"{root}/{name}"), bytes)
-
-
-KINDS = ("csv", "tsv", "parquet", "arrow", "state", "info", "classnames")
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_sample_of_damaged_files(tmp_path: Path, kind: str) -> None:
-    for seed in range(6):
-        damage(tmp_path, kind, seed)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("block", range(20))
-@pytest.mark.parametrize("kind", KINDS)
-def test_damaged_files(tmp_path: Path, kind: str, block: int) -> None:
-    for seed in range(6 + 50 * block, 6 + 50 * (block + 1)):
-        damage(tmp_path, kind, seed)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from miniature import build_coop, draw
+from miniature import draw
 from PIL import Image
 
 from wsoup.base.errors import DataError, MissingError, ParamsError
@@ -220,18 +220,6 @@ def test_listed_images_that_do_not_exist(root: Path) -> None:
 def test_a_section_that_is_refused(root: Path, changes: dict[str, Any], kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         build(params(root, **changes))
-
-
-def test_all_15_datasets_compile(tmp_path: Path) -> None:
-    from wsoup.datasets.paper import PAPER
-
-    root = build_coop(tmp_path / "data")
-    for name, paper in PAPER.items():
-        section = params(root, layout=f"coop:{name}", role=paper.role, template=paper.template)
-        listing = manifest.read_listing(name, params=section)
-        built = manifest.build(listing, name=name, params=section, shots=2, seeds=[1])
-        assert built.table["split"].to_pylist().count("test") == 6
-        assert built.attributes["reason"] == f"6 test images, the paper has {paper.n_test:,}"
 
 
 # ------------------------------------------------------------------------ changes that are hard to notice

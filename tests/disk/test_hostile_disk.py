@@ -244,13 +244,6 @@ def test_every_stage_with_its_outs_on_a_bad_disk(finished: Path, stage: Stage, f
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", ["full", "read_only"])
-@pytest.mark.parametrize("stage", LONG, ids="@".join)
-def test_every_long_stage_with_its_resume_state_on_a_bad_disk(finished: Path, stage: Stage, fault: str) -> None:
-    error_on_a_bad_disk(finished, f".cache/wsoup/{'@'.join(stage)}", stage, fault)
-
-
-@pytest.mark.slow
 def test_the_page_never_replaces_a_folder(project: Project, tmp_path: Path) -> None:
     for name, answer in (("photos", "must end in .html"), ("photos.html", "exists already")):
         mine = tmp_path / name

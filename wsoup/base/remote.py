@@ -34,11 +34,6 @@ def joined(root: str | Path, path: str) -> str:
     return f"{str(root).rstrip('/')}/{path}" if is_remote(root) else str(Path(root) / path)
 
 
-def resolved(root: str | Path) -> str:
-    """The canonical form of a root: links resolved, or a URL without its final slash."""
-    return str(root).rstrip("/") if is_remote(root) else os.path.realpath(root)
-
-
 def read(path: str) -> bytes:
     """The bytes at a URL.
 

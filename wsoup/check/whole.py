@@ -58,13 +58,11 @@ class Params(Section):
 
     @model_validator(mode="after")
     def _parts_agree(self) -> Params:
-        if self.source not in self.datasets:
-            raise ValueError(f"source {self.source!r} is not among the datasets: {', '.join(self.datasets)}")
         sources = [name for name, dataset in self.datasets.items() if dataset.role == "source"]
         if sources != [self.source]:
             raise ValueError(
-                f"exactly one dataset has role: source, and it is {self.source!r} (the key `source`); "
-                f"found role: source on {sources or 'none'}"
+                f"source is {self.source!r}, and role: source is on {', '.join(sources) or 'none'} of the datasets; "
+                "exactly one dataset has that role, and the key `source` names it"
             )
         return self
 

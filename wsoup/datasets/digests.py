@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from wsoup.base import remote
-from wsoup.base.errors import MismatchError, MissingError, StorageError
+from wsoup.base.errors import MismatchError, MissingError
 from wsoup.datasets.listing import some
 from wsoup.disk import store
 from wsoup.disk.files import container_of, read_bytes, regular_file
@@ -49,7 +49,7 @@ def of_images(root: str, paths: Sequence[str], *, origin: str) -> tuple[list[int
         DataError: one is not a regular file, or cannot be read.
     """
     stamps = stamps_of(root, paths, origin=origin)  # (N, 4)
-    name = store.fingerprint([remote.resolved(root), *SCHEMA.names])
+    name = store.fingerprint([os.path.realpath(root), *SCHEMA.names])
     cache = store.cache_dir() / "digests" / f"{name}.checked"
     known = _read(cache)
     kept = _unchanged(known, paths=paths, stamps=stamps)
@@ -63,10 +63,7 @@ def of_images(root: str, paths: Sequence[str], *, origin: str) -> tuple[list[int
         others = known.filter(pc.invert(pc.is_in(known["path"], value_set=table["path"].combine_chunks())))
         payload = io.BytesIO()
         pq.write_table(pa.concat_tables([table, others]), payload, compression="zstd")
-        try:
-            store.write_checked(cache, payload.getvalue())
-        except StorageError as error:
-            print(f"{error}: until then images are read again each time", file=sys.stderr)
+        store.write_checked(cache, payload.getvalue())
     return sizes, hexes
 
 
@@ -102,13 +99,12 @@ def _digest(file: str) -> tuple[int, str]:
 
 def _map_files(function: Callable[[str], object], root: str, paths: Sequence[str]) -> list[Any]:
     """Apply a function to each file in threads; many at once where storage is remote and slow to answer."""
-    far = remote.is_remote(root)
-    step = 16 if far else FILES_AT_ONCE
+    step, threads = (16, REMOTE_REQUESTS) if remote.is_remote(root) else (FILES_AT_ONCE, min(8, os.cpu_count() or 1))
 
     def part(first: int) -> list[object]:
         return [function(remote.joined(root, path)) for path in paths[first : first + step]]
 
-    with ThreadPoolExecutor(REMOTE_REQUESTS if far else min(8, os.cpu_count() or 1)) as pool:
+    with ThreadPoolExecutor(threads) as pool:
         return [result for results in pool.map(part, range(0, len(paths), step)) for result in results]
 
 

@@ -9,7 +9,7 @@ import ast
 import hashlib
 from collections.abc import Iterator, Mapping, Set
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -108,14 +108,7 @@ def packages(script: Path) -> dict[str, str]:
 
 def installed(distributions: Set[str] = DISTRIBUTIONS) -> dict[str, str]:
     """Installed versions, sorted by distribution."""
-    return {name: _version(name) for name in sorted(distributions)}
-
-
-def _version(distribution: str) -> str:
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return "unknown"
+    return {name: version(name) for name in sorted(distributions)}
 
 
 def differing(ours: Mapping[str, str], theirs: Mapping[str, object]) -> list[str]:
