@@ -44,7 +44,7 @@ def a_tokenizer():
     tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
         single="$A <eos>", special_tokens=[("<eos>", WORDS.index("<eos>"))]
     )
-    special = {"pad_token": "<pad>", "eos_token": "<eos>", "unk_token": "<unk>"}
+    special = {"pad_token": "<pad>", "eos_token": "<eos>", "unk_token": "<unk>", "padding_side": "right"}
     return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special)
 
 

@@ -279,11 +279,3 @@ def test_an_incomplete_write_ends_in_one_line(folder: Path, line: str, message: 
     assert re.search(message, done.stderr.splitlines()[-1])
     assert "Traceback" not in done.stderr
     assert "Exception ignored" not in done.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("limit", range(2_000_000, 4_400_000, 200_000))
-def test_out_of_memory_at_any_point_is_one_line(folder: Path, limit: int) -> None:
-    done = in_a_shell(f"ulimit -v {limit}; {{}}")
-    assert (done.returncode, len(done.stdout.splitlines())) == (0, 41) or (done.returncode != 0 and done.stderr)
-    assert "Traceback" not in done.stderr
