@@ -7,6 +7,8 @@ by position.
 import csv
 import io
 import os
+import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +17,6 @@ from types import MappingProxyType
 
 from wsoup.api.arguments import checked_names
 from wsoup.base.errors import DataError, MissingError, one_line
-from wsoup.base.names import key
 from wsoup.datasets.listing import IMAGE_SUFFIXES
 from wsoup.disk.files import read_text, reason_of, shown
 
@@ -78,7 +79,7 @@ def labelled(
 ) -> tuple[list[Photo], str]:
     """The photos with their labels, from the column label of their list or else the nearest folder named like a class.
 
-    A label is a class name in any spelling that `wsoup.base.names.key` equates, or a folder's name of `folders` (folder
+    A label is a class name in any spelling that `key` equates, or a folder's name of `folders` (folder
     -> class name).
 
     Returns:
@@ -156,3 +157,55 @@ def _in_list(path: Path) -> list[Photo]:
         there = str(beside) if name and os.path.exists(beside) else name
         photos.append(Photo(there, columns=row))  # a URL is never fetched
     return photos
+
+
+# ---------------------------------------------------------------------------------- class names as people write them
+
+CAMEL = re.compile(r"(?<=[^\W\d_A-Z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+NOISE = re.compile(r"\beasy$|\b\d+\b")
+"""Words that sort or grade folders and name nothing: Caltech-101's ``Faces_easy``, CUB's ``001.Albatross``."""
+
+
+def key(name: str) -> str:
+    """What two spellings of a class name have in common: Unicode form, case, underscores and camel case left aside.
+
+    >>> key("AnnualCrop") == key("annual_crop"), key("cafe" + chr(0x301)) == key("café"), key("type 1") == key("type_2")
+    (True, True, False)
+    """
+    return _words(name).casefold()
+
+
+def tidy(name: str) -> str:
+    """One folder's name in words, unless no letter would be left.
+
+    >>> tidy("AnnualCrop"), tidy("001.Black_footed_Albatross"), tidy("Faces_easy"), tidy("42")
+    ('annual crop', 'Black footed Albatross', 'Faces', '42')
+    """
+    words = _words(name)
+    bare = " ".join(NOISE.sub(" ", words).split())
+    return bare if any(letter.isalpha() for letter in bare) else words
+
+
+def _words(name: str) -> str:
+    name = unicodedata.normalize("NFC", name)
+    split = CAMEL.sub(" ", name)
+    return " ".join(re.sub(r"[_.]+", " ", split.lower() if split != name and " " not in name else split).split())
+
+
+def proposed(folders: Sequence[str]) -> list[str]:
+    """A class name for each folder; where two folders would get the same one, they keep their words.
+
+    >>> proposed(["Faces", "Faces_easy", "car_side"])
+    ['Faces', 'Faces easy', 'car side']
+    """
+    names = [tidy(folder) for folder in folders]
+    count = Counter(name.casefold() for name in names)
+    plain = [" ".join(folder.replace("_", " ").split()) for folder in folders]
+    return [name if count[name.casefold()] == 1 else words for name, words in zip(names, plain, strict=True)]
+
+
+def changes(names: Mapping[str, str]) -> str:
+    """What is named otherwise than it was (folder -> name), for a message; empty if nothing is."""
+    changed = [f"{folder} -> {name}" for folder, name in names.items() if name != folder]
+    more = f" and {len(changed) - SHOWN} more" if len(changed) > SHOWN else ""
+    return ", ".join(changed[:SHOWN]) + more

@@ -22,10 +22,9 @@ from wsoup.api.classify import Classifier, built_in_texts
 from wsoup.api.encoders import EncoderOptions
 from wsoup.api.model import encode_images
 from wsoup.api.outputs import write_rows, write_sheet
-from wsoup.api.photos import Photo, find_photos
+from wsoup.api.photos import Photo, changes, find_photos, proposed
 from wsoup.api.soups import COMMON_WORDS, common_words
 from wsoup.base.errors import DataError, MissingError, one_line
-from wsoup.base.names import changes, proposed
 from wsoup.core import prompts
 from wsoup.datasets import fewshot, folder
 from wsoup.datasets.listing import Listing, Split, some, validated

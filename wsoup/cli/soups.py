@@ -11,7 +11,6 @@ import typer
 
 from wsoup.base import remote
 from wsoup.base.errors import MissingError, ParamsError, one_line
-from wsoup.base.names import changes, proposed
 from wsoup.base.outputs import check_ending, claim
 from wsoup.cli import common
 
@@ -125,7 +124,7 @@ def classify_command(
     """
     from wsoup.api.encoders import EncoderOptions
     from wsoup.api.outputs import accuracy_lines, row_of, write_rows, write_sheet
-    from wsoup.api.photos import class_names, find_photos, labelled
+    from wsoup.api.photos import changes, class_names, find_photos, labelled, proposed
 
     for option, file, kind in (("--out", out, ".csv"), ("--html", html, ".html")):
         if file is not None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from wsoup.api.photos import changes, proposed
 from wsoup.base.errors import DataError, ParamsError
-from wsoup.base.names import changes, proposed
 from wsoup.check.whole import parse_params
 from wsoup.datasets import folder
 from wsoup.datasets.listing import Listing
