@@ -94,6 +94,13 @@ def test_single_texts_are_members_of_the_first_seed_and_random_texts():
     assert counts == {"random_descriptors": 6, "random_chains": 2, "descriptor_soup": 3, "word_soup": 2}
 
 
+def test_equal_members_of_a_soup_are_evaluated_alone_once():
+    """Chains of one word each may be equal; the report refuses a line that is there twice."""
+    twice = dataclasses.replace(MATERIAL, soups={"word": {1: ["slab", "bins", "slab"], 2: ["hatch"]}})
+    rows = [row.text for row in pretrained_rows(twice, params=PARAMS) if row.method == "word_soup" and row.text]
+    assert rows == ["slab", "bins"]
+
+
 def test_without_an_upper_bound_there_is_no_row_of_it():
     none = dataclasses.replace(MATERIAL, upper_bound=[])
     rows = [*pretrained_rows(none, params=PARAMS), *tuned_rows(none, params=PARAMS, seed=1, trained=ALL)]

@@ -11,7 +11,6 @@ import torch
 from evaluate_cases import NAMES, line
 from torch.nn import functional as F
 
-from wsoup.core import prompts
 from wsoup.core.scoring import normalize
 from wsoup.evaluate import counts
 from wsoup.evaluate.classifiers import class_rows
@@ -42,32 +41,34 @@ def test_counts_and_cosines_on_a_circle_by_hand():
     assert by_mode["centroid"]["stored"] == 3
 
 
-def test_every_row_equals_the_plain_loop_over_encode_text(tiny_encoder, texts, tests):
+@pytest.fixture
+def counted(tiny_encoder, texts):
+    """Rows -> their counts on some datasets."""
+
+    def made(rows, *, tests):
+        classifiers = mean_texts(rows, tests=tests, encoder=texts)
+        return evaluate(classifiers, tests=tests, tokenizer=tiny_encoder.tokenizer, variant="pretrained")
+
+    return made
+
+
+def test_every_row_equals_the_plain_loop_over_encode_text(tiny_encoder, counted, tests):
     rows = [
         Row("class_name", (1, 2), ("",)),
         Row("soup", (1,), ("which is red", "sharp old", "which is red wine")),
         Row("soup", (2,), ("sharp old",)),
     ]
-    counted = evaluate(
-        mean_texts(rows, tests=tests, encoder=texts),
-        tests=tests,
-        tokenizer=tiny_encoder.tokenizer,
-        variant="pretrained",
-    )
+    table = counted(rows, tests=tests)
     for test in tests:
         for row in rows:
-            features = torch.stack(
-                [
-                    tiny_encoder.encode_texts([prompts.prompt(test.template, name, text) for name in test.class_names])
-                    for text in row.texts
-                ]
-            )  # (M, C, D)
+            prompts = [[f"{stem}{text and ', '}{text}." for stem in test.stems] for text in row.texts]
+            features = torch.stack([tiny_encoder.encode_texts(of_text) for of_text in prompts])  # (M, C, D)
             each = torch.einsum("nd,mcd->mnc", test.image_features, features)
             by_mode = {"centroid": test.image_features @ normalize(features.mean(dim=0)).T, "score_mean": each.mean(0)}
             for mode, scores in by_mode.items():
                 expected = int((scores.argmax(dim=1) == test.labels).sum())
                 for seed in row.seeds:
-                    got = line(counted, method=row.method, mode=mode, seed=seed, dataset=test.name, m=len(row.texts))
+                    got = line(table, method=row.method, mode=mode, seed=seed, dataset=test.name, m=len(row.texts))
                     assert (got["n_correct"], got["n_images"]) == (expected, len(test.labels))
 
 
@@ -102,26 +103,21 @@ def test_a_soup_of_one_is_that_text_alone(texts, tests):
         )
 
 
-def test_gpt_and_ensemble_rows_equal_their_plain_means(tiny_encoder, texts, tests):
+def test_gpt_and_ensemble_rows_equal_their_plain_means(tiny_encoder, counted, tests):
     gpt = {"dog": ["which has a tail", "which barks"], "cat": ["which is soft"]}
     test = replace(tests[2], gpt=gpt)
     templates = ["itap of a {}.".format, "a toy {}.".format]
     rows = class_rows(Material((1,), templates=templates), [test])
     assert [(row.method, row.dataset) for row in rows] == [("ensemble", "pets"), ("gpt", "pets")]
-    counted = evaluate(
-        mean_texts([Row("class_name", (1,), ("",)), *rows], tests=[test], encoder=texts),
-        tests=[test],
-        tokenizer=tiny_encoder.tokenizer,
-        variant="pretrained",
-    )
+    table = counted([Row("class_name", (1,), ("",)), *rows], tests=[test])
     stem = "a photo of a {}, a type of pet"
     dog = [f"{stem}, which has a tail.".format("dog"), f"{stem}, which barks.".format("dog")]
     cat = [f"{stem}, which is soft.".format("cat")]
     mean = torch.stack([tiny_encoder.encode_texts(group).mean(dim=0) for group in (dog, cat)])
     expected = int(((test.image_features @ mean.T).argmax(dim=1) == test.labels).sum())
-    got = line(counted, method="gpt", mode="score_mean")
+    got = line(table, method="gpt", mode="score_mean")
     assert (got["n_correct"], got["m"], got["texts"], got["stored"]) == (expected, None, 1.5, None)
-    assert line(counted, method="ensemble", mode="centroid")["m"] == 2
+    assert line(table, method="ensemble", mode="centroid")["m"] == 2
 
 
 def test_prompts_by_class_need_no_memory_for_classes_times_prompts(texts, monkeypatch):
@@ -157,11 +153,10 @@ def test_a_repeated_text_counts_repeatedly():
     assert mean_weights([["a", "a", "b"]], texts=["a", "b"]).tolist() == [pytest.approx([2 / 3, 1 / 3])]
 
 
-def test_a_single_text_has_one_mode_and_offsets_are_counted(tiny_encoder, texts, tests):
+def test_a_single_text_has_one_mode_and_offsets_are_counted(counted, tests):
     rows = [Row("given_text", (1,), ("old",), text="old"), Row("soup", (1,), ("old",), offsets=(0, 3))]
-    made = mean_texts(rows, tests=tests[:1], encoder=texts)
-    counted = evaluate(made, tests=tests[:1], tokenizer=tiny_encoder.tokenizer, variant="pretrained").to_pylist()
-    assert [(row["method"], row["mode"], row["offsets"], row["texts"]) for row in counted] == [
+    lines = counted(rows, tests=tests[:1]).to_pylist()
+    assert [(row["method"], row["mode"], row["offsets"], row["texts"]) for row in lines] == [
         ("given_text", "centroid", 1, 1.0),
         ("soup", "centroid", 2, 2.0),
         ("soup", "score_mean", 2, 2.0),

@@ -21,22 +21,12 @@ from wsoup.disk import code
 from wsoup.disk.shards import Owner
 from wsoup.pipeline import inputs, workspace
 
+RATES = {"learning_rate": 1e-4, "prompt_factor": 10}
+LAST, PROMPT = {"kind": "last_blocks", "blocks": 1, "prompt_tokens": 3}, {"kind": "prompt", "tokens": 3}
+DIVERSE = {"kind": "cross_entropy", "lambda": 0.25, "teacher_logit_scale": 10}
 METHODS = {
-    "ce": {
-        "tune": {"kind": "last_blocks", "blocks": 1, "prompt_tokens": 3},
-        "loss": {"kind": "cross_entropy"},
-        "soup": "class_name",
-        "learning_rate": 1e-4,
-        "prompt_factor": 10,
-    },
-    "coop_diverse": {
-        "tune": {"kind": "prompt", "tokens": 3},
-        "loss": {"kind": "cross_entropy", "lambda": 0.25, "teacher_logit_scale": 10},
-        "soup": "word",
-        "learning_rate": 1e-4,
-        "prompt_factor": 10,
-        "snapshots": {"every": 2, "images": 4},
-    },
+    "ce": {"tune": LAST, "loss": {"kind": "cross_entropy"}, "soup": "class_name", **RATES},
+    "coop_diverse": {"tune": PROMPT, "loss": DIVERSE, "soup": "word", **RATES, "snapshots": {"every": 2, "images": 4}},
 }
 WORDS = ["time", "people", "way", "day", "man", "thing", "woman", "life", "child", "world", "school", "state", "family"]
 DESCRIPTORS = ["which is bright", "which has corners", "which is flat", "which is seen at night", "which is plain"]

@@ -103,12 +103,6 @@ def test_few_shot_splits_point_into_the_manifest(world: Path) -> None:
         assert split["label"].to_pylist() == [0, 0, 1, 1, 2, 2]
 
 
-def test_word_soups_are_made_of_pool_words(world: Path) -> None:
-    words = set((world / "artifacts/pools/words.txt").read_text().split())
-    soup = json.loads((world / "artifacts/soups/word/seed1.json").read_text())
-    assert {word for member in soup["members"] for word in member["text"].replace(",", " ").split()} <= words
-
-
 def test_waffles_texts_are_drawn_from_a_given_list(world: Path) -> None:
     listed = json.loads((world / "artifacts/evaluated.json").read_text())["waffle"]
     assert listed == [", which has hatch injuri", ", which is any venomo", ", which has x7, Qq"]

@@ -20,17 +20,13 @@ from processes import warm_python
 from project import copy_pipeline
 from repository import commit, new_repository
 from safetensors.torch import save_file
+from tower_cases import CONFIG
 
 from wsoup.check.whole import parse_params
 from wsoup.datasets.paper import PAPER
 from wsoup.paper import coverage
 from wsoup.paper import tables as paper
 
-CONFIG = {
-    "embed_dim": 16,
-    "vision_cfg": {"image_size": 16, "layers": 3, "width": 32, "head_width": 16, "patch_size": 8},
-    "text_cfg": {"context_length": 77, "vocab_size": 49408, "width": 32, "heads": 2, "layers": 3},
-}
 TABLES = {"zero_shot": 12, "few_shot": 19, "diversity_ablation": 10, "parameter_efficiency": 55}
 """Number of the paper's rows that were run, in each table with ImageNet as source and ViT-B/16."""
 

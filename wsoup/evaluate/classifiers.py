@@ -83,13 +83,13 @@ def _with_offsets(row: Row, *, params: EvaluateParams) -> list[Row]:
 
 
 def _single_rows(material: Material) -> list[Row]:
-    """The first members of the first seed's soups, and random texts, each evaluated alone."""
+    """The first members of the first seed's soups, and random texts, each evaluated alone, equal ones once."""
     rows = []
     for method in methods(list(material.soups)):
         if method.alone:
             count = MEMBERS_SHOWN if method.limit is None else min(MEMBERS_SHOWN, method.limit(material))
             texts = _whole(method, material, seeds=material.seeds[:1], m=count).texts[:count]
-            rows += [Row(method.name, material.seeds[:1], (text,), text=text) for text in texts]
+            rows += [Row(method.name, material.seeds[:1], (text,), text=text) for text in dict.fromkeys(texts)]
     return rows
 
 

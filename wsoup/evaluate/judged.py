@@ -5,7 +5,7 @@ texts from the same pool with the same numbers of words, and the run's main soup
 exported.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain
 
 import numpy as np
@@ -105,17 +105,12 @@ def right_images(classifiers: Classifiers, *, soups: Sequence[str], tests: Seque
     lines: list[dict[str, object]] = []
     for test in tests:
         for row, means in judged_rows(classifiers.of(test), soups=soups):
-            for mode, right in _right(test.image_features, test.labels, means):
+            for mode in MODES:
+                classes = normalize(means) if mode == "centroid" else means
+                right = correct(test.image_features, test.labels, classes).cpu().numpy()
                 about = {"method": row.method, "mode": mode, **test.where, "n_images": len(right)}
                 lines += [{**about, "seed": seed, "right": pack_right(right)} for seed in row.seeds]
     return pa.Table.from_pylist(lines, schema=RIGHT)
-
-
-def _right(image_features: Tensor, labels: Tensor, means: Tensor) -> Iterator[tuple[str, np.ndarray]]:
-    """For each mode, which images mean text features (C, D) get right: (N,) bool."""
-    for mode in MODES:
-        classes = normalize(means) if mode == "centroid" else means
-        yield mode, correct(image_features, labels, classes).cpu().numpy()
 
 
 def _predicted(
