@@ -131,7 +131,7 @@ def _plain_loss(student: Student, teacher: Any, pixels: Tensor, labels: Tensor, 
     images = F.normalize(student.model.encode_image(pixels), dim=-1)
     net, prompt = student.text_tower, student.soft_prompt
     x = net.token_embedding(tokens)
-    x = torch.cat([x[:, :1], prompt.expand(len(x), -1, -1), x[:, 1 + len(prompt) :]], dim=1)  # type: ignore
+    x = torch.cat([x[:, :1], prompt.expand(len(x), -1, -1), x[:, 1 + len(prompt) :]], dim=1)
     x = net.transformer(x + net.positional_embedding, attn_mask=net.attn_mask)
     x = net.ln_final(x)[torch.arange(len(x)), tokens.argmax(dim=-1)] @ net.text_projection
     logits = LOGIT_SCALE * images @ F.normalize(x, dim=-1).T

@@ -43,7 +43,8 @@ def test_the_test_cases_have_every_kind_too():
         ({"tune": SOFT, "soup": "word"}, "soup must be class_name"),
         ({"tune": SOFT, "loss": {"kind": "kgcoop", "weight": 1}},
          "takes loss proda or cross_entropy without lambda"),
-        ({"tune": {**SOFT, "start": "soup"}}, "start: soup needs a soup to start from, not class_name"),
+        ({"tune": SOFT, "loss": {"kind": "cross_entropy", "lambda": 0.25, "teacher_logit_scale": 10}},
+         "takes loss proda or cross_entropy without lambda"),
         ({"rate": 1}, "Extra inputs are not permitted"),
     ],
 )  # fmt: skip

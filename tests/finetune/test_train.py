@@ -10,7 +10,7 @@ from finetune_cases import METHODS, finetune_params
 
 from wsoup.base.errors import ParamsError
 from wsoup.finetune.params import SnapshotParams
-from wsoup.finetune.train import Trainer, TwiceSGD
+from wsoup.finetune.train import Trainer
 
 
 def trainer(encoder, source, name, *, seed=1, **changes) -> Trainer:
@@ -160,16 +160,3 @@ def test_too_little_memory_even_with_recomputation_is_an_error(tiny_encoder, col
     monkeypatch.setattr(run.objective, "backward", no_memory)
     with pytest.raises(torch.OutOfMemoryError):
         run.run()
-
-
-def test_two_steps_equal_a_parameter_listed_twice():
-    """Against torch's SGD with the same parameter listed twice."""
-    ours, theirs = (torch.nn.Parameter(torch.tensor([1.0, -2.0])) for _ in range(2))
-    twice = TwiceSGD([ours], lr=0.1, momentum=0.9, weight_decay=0.01)
-    with pytest.warns(UserWarning, match="duplicate parameters"):
-        listed = torch.optim.SGD([theirs, theirs], foreach=False, lr=0.1, momentum=0.9, weight_decay=0.01)
-    for step in range(4):
-        ours.grad = theirs.grad = torch.tensor([1.0, 0.5]) * (step + 1)
-        twice.step()
-        listed.step()
-        assert torch.equal(ours, theirs), step

@@ -13,9 +13,10 @@ from small_world import TINY_CONFIG
 from torch.nn import functional as F
 
 from wsoup.base.errors import ModelError, ParamsError, PoolError
+from wsoup.finetune.blocks import Bottleneck, LowRank, ScaleShift
 from wsoup.finetune.params import TuneParams
 from wsoup.finetune.student import Student, insert_descriptor
-from wsoup.finetune.tuners import Bottleneck, LowRank, ScaleShift, check_templates, make_student
+from wsoup.finetune.tuners import TwiceSGD, check_templates, make_student
 
 TEMPLATE = "a photo of a {}."
 KINDS = TypeAdapter(TuneParams)
@@ -24,10 +25,10 @@ EXACT_AT_START |= {"bitfit", "lora", "bitfit_image", "lora_image"}
 TEXTS = ["a photo of a cat.", "a photo of a red panda, which has claws."]
 
 
-def made(net, tune, *, template: str = TEMPLATE, seed: int = 0, soup=()) -> Student:
+def made(net, tune, *, template: str = TEMPLATE, seed: int = 0) -> Student:
     """A student of a model with the tokenizer of all CLIPs; `tune` as in params.yaml, or the name of a test case."""
     tune = finetune_params().methods[tune].tune if isinstance(tune, str) else KINDS.validate_python(tune)
-    how = {"tokenizer": open_clip.get_tokenizer("ViT-B-32"), "tune": tune, "template": template, "soup": soup}
+    how = {"tokenizer": open_clip.get_tokenizer("ViT-B-32"), "tune": tune, "template": template}
     return make_student(net, generator=torch.Generator().manual_seed(seed), **how)
 
 
@@ -126,20 +127,16 @@ def test_a_soft_descriptor_of_word_embeddings_equals_those_words(tiny_encoder):
     words = tiny_encoder.tokenizer(["sharp nice old soft big"])[0, 1:6]
     softened.soft_descriptors = torch.nn.Parameter(tiny_encoder.model.token_embedding.weight[words].clone()[None])
     plain = tiny_encoder.tokenizer(["a photo of a cat.", "a photo of a red panda"])
-    ending = ", sharp nice old soft big."
-    said = tiny_encoder.tokenizer([f"a photo of a cat{ending}", f"a photo of a red panda{ending[:-1]}"])
+    said = tiny_encoder.tokenizer([f"a photo of a {name}, sharp nice old soft big" for name in ("cat", "red panda")])
     expected = F.normalize(tiny_encoder.model.encode_text(said), dim=-1)
     torch.testing.assert_close(softened.encode_text(plain), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_a_descriptor_is_inserted_before_the_final_period():
+def test_a_descriptor_replaces_the_final_period():
     """7 is the comma, 5 the period, 9 the end of text."""
     tokens = torch.tensor([[8, 1, 5, 9, 0, 0, 0, 0], [8, 1, 2, 9, 0, 0, 0, 0]])
     inserted, positions = insert_descriptor(tokens, n=2, comma=7, period=5)
-    assert inserted.tolist() == [[8, 1, 7, 7, 7, 5, 9, 0], [8, 1, 2, 7, 7, 7, 9, 0]]
-    assert positions.tolist() == [[3, 4], [4, 5]]
-    dropped, positions = insert_descriptor(tokens, n=2, comma=7, period=5, keeps_period=False)  # replaced by their own
-    assert dropped.tolist() == [[8, 1, 7, 7, 7, 9, 0, 0], [8, 1, 2, 7, 7, 7, 9, 0]]
+    assert inserted.tolist() == [[8, 1, 7, 7, 7, 9, 0, 0], [8, 1, 2, 7, 7, 7, 9, 0]]
     assert positions.tolist() == [[3, 4], [4, 5]]
     with pytest.raises(PoolError, match=r"a text of 4 tokens has no room for 4 soft tokens in 8"):
         insert_descriptor(tokens, n=4, comma=7, period=5)
@@ -206,19 +203,6 @@ def test_templates_must_be_long_enough_for_the_prompt_and_begin_alike(tiny_encod
         check_templates(tune, templates, source="here", tokenizer=tiny_encoder.tokenizer)
 
 
-def test_soft_descriptors_may_start_from_a_soup(tiny_encoder):
-    tune = {"kind": "soft_descriptors", "members": 2, "tokens": 3, "start": "soup", "prompt_tokens": 0}
-    texts, started = ["a photo of a cat."], made(tiny_encoder.model, tune, soup=["sharp red hat", "cat dog"])
-    with torch.no_grad():
-        features = started.encode_text(tiny_encoder.tokenizer(texts), normalize=True)
-        # The second member has two tokens and is repeated.
-        wanted = tiny_encoder.encode_texts(["a photo of a cat, sharp red hat.", "a photo of a cat, cat dog cat."])
-    torch.testing.assert_close(features, torch.nn.functional.normalize(wanted.mean(dim=0, keepdim=True), dim=-1))
-    for soup, message in ((["sharp"], "tune.members is 2, the soup to start from has 1"), (["", "a"], "is empty")):
-        with pytest.raises(ParamsError, match=message):
-            made(tiny_encoder.model, tune, soup=soup)
-
-
 @pytest.mark.parametrize("name", METHODS)
 def test_trained_parameters_are_on_the_models_device(name):
     """On the meta device, which cannot be mixed with the CPU, like a GPU."""
@@ -246,3 +230,16 @@ def test_added_parts_by_hand():
     assert scaled(torch.tensor([1.0, 1.0])).tolist() == [3.0, 4.0]
     weight = ScaleShift(parameter(torch.tensor([2.0, 3.0])))
     assert weight(torch.tensor([[1.0, 5.0], [1.0, 5.0]])).tolist() == [[2.0, 10.0], [3.0, 15.0]]
+
+
+def test_two_steps_equal_a_parameter_listed_twice():
+    """Against torch's SGD with the same parameter listed twice."""
+    ours, theirs = (torch.nn.Parameter(torch.tensor([1.0, -2.0])) for _ in range(2))
+    twice = TwiceSGD([ours], lr=0.1, momentum=0.9, weight_decay=0.01)
+    with pytest.warns(UserWarning, match="duplicate parameters"):
+        listed = torch.optim.SGD([theirs, theirs], foreach=False, lr=0.1, momentum=0.9, weight_decay=0.01)
+    for step in range(4):
+        ours.grad = theirs.grad = torch.tensor([1.0, 0.5]) * (step + 1)
+        twice.step()
+        listed.step()
+        assert torch.equal(ours, theirs), step

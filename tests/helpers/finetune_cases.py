@@ -38,7 +38,7 @@ TUNE_AND_LOSS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "kgcoop": ({"kind": "prompt", "tokens": 2}, {"kind": "kgcoop", "weight": 8}),
     "prograd": (PROMPT, {"kind": "prograd", "weight": 1}),
     "proda": (
-        {"kind": "soft_descriptors", "members": 4, "tokens": 5, "start": "words", "prompt_tokens": 3},
+        {"kind": "soft_descriptors", "members": 4, "tokens": 5, "prompt_tokens": 3},
         {"kind": "proda", "per_step": 2, "orthogonality": 0.1},
     ),
     "coop_ensemble": (SOFT, CE),
@@ -53,7 +53,7 @@ TUNE_AND_LOSS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "lora_image": ({"kind": "lora", "blocks": 1, "rank": 2, "piles_up": True, **TWICE}, CE),
     "ssf_image": ({"kind": "ssf", "blocks": 1, **TWICE}, CE),
     "adapter_image": ({**ADAPTER, **TWICE}, CE),
-    "coop_ensemble_open": ({**SOFT, "start": "words", "blocks": 1}, CE),
+    "coop_ensemble_open": ({**SOFT, "blocks": 1}, CE),
     "clip_adapter": ({"kind": "image_adapter", "reduction": 4, "ratio": 0.2}, TAUGHT),
 }
 METHODS: dict[str, dict[str, Any]] = {

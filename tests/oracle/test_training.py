@@ -30,7 +30,7 @@ MAPLE = f"--prompt_lr_multi 1 --maple 1 {NO_TOWER} --visual_prompt_depth 2 --tex
 VPT = f"--prompt_lr_multi 1 {NO_TOWER} --text_prompt_depth 0"
 INSIDE = "--prompt_lr_multi 1 --text_prompt_depth 0"
 TWICE = {"opens": "image_twice"}
-SOFT = {"kind": "soft_descriptors", "tokens": 5, "start": "words"}
+SOFT = {"kind": "soft_descriptors", "tokens": 5}
 
 CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any], float]] = {
     "ce": ("", LAST, CE, 2e-3),

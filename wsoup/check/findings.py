@@ -70,17 +70,14 @@ def encoder(params: Params) -> Iterator[Finding]:
 
 
 def _trainable(params: Params, *, model: nn.Module) -> Iterator[Finding]:
-    """Methods inside the image tower need a ViT; the others work with any tower."""
-    for inside in (False, True):
-        methods = params.finetune.methods.items()
-        names = ", ".join(name for name, method in methods if method.tune.inside_images == inside)
-        try:
-            if names:
-                check_model(model, inside_images=inside)
-                yield Finding("fact", "encoder", f"finetuning: {names} can train it")
-        except ModelError as error:
-            text = f"finetune.methods {names}: {error}; or remove them from finetune.methods"
-            yield Finding("error", "encoder", text)
+    """Whether the methods can train the model."""
+    if not params.finetune.methods:
+        return
+    try:
+        check_model(model)
+        yield Finding("fact", "encoder", "finetuning: the methods can train it")
+    except ModelError as error:
+        yield Finding("error", "encoder", f"finetune.methods: {error}; or set finetune.methods to {{}}")
 
 
 def _tag_problem(section: EncoderParams) -> str | None:

@@ -1,6 +1,7 @@
-"""Passes through one open_clip residual attention block, with gradient: all rows, one row, or texts sharing a prefix.
+"""One open_clip residual attention block in training: passes through it, and what tuners add to it.
 
-Each equals the block's own `forward` up to rounding.
+A pass computes all rows, one row, or texts sharing a prefix, with gradient. Each equals the block's own `forward` up to
+rounding.
 """
 
 from typing import Any, TypeAlias
@@ -13,12 +14,16 @@ from wsoup.towers.blocks import split_heads
 
 Block: TypeAlias = Any
 """open_clip's residual attention block."""
+START_STD = 0.02
+"""Standard deviation of random prompts and updates (MaPLe and the authors' code)."""
+LORA_SCALE = 0.2
+"""Factor of a low-rank update (the authors' code)."""
 
 
-def block_pass(block: Block, x: Tensor, *, mask: Tensor | None) -> Tensor:
+def block_pass(block: Block, x: Tensor) -> Tensor:
     """The whole block: (B, T, width) -> (B, T, width)."""
     q, k, v = _heads(block.attn, block.ln_1(x), parts=slice(0, 3))
-    return _feed_forward(block, x + _attention(block, q, k, v, mask=mask))
+    return _feed_forward(block, x + _attention(block, q, k, v, mask=None))
 
 
 def first_row_pass(block: Block, x: Tensor) -> Tensor:
@@ -112,3 +117,56 @@ def _feed_forward(block: Block, x: Tensor) -> Tensor:
 def _after(common: Tensor, own: Tensor) -> Tensor:
     """(1, H, P, d), (B, H, T, d) -> (B, H, P + T, d)."""
     return torch.cat([common.expand(len(own), -1, -1, -1), own], dim=2)
+
+
+class LowRank(nn.Module):
+    """W -> W + scale * (B A) on the query and value rows of a packed (3 width, width) projection; B starts at zero.
+
+    Attributes:
+        piled: (2, width, width), sum of earlier updates (`pile_up`), or None if updates do not pile up.
+    """
+
+    piled: Tensor | None
+
+    def __init__(self, width: int, *, rank: int, piles_up: bool = False) -> None:
+        super().__init__()
+        self.down = nn.Parameter(START_STD * torch.randn(2, rank, width))
+        self.up = nn.Parameter(torch.zeros(2, width, rank))
+        self.register_buffer("piled", torch.zeros(2, width, width) if piles_up else None, persistent=False)
+
+    def forward(self, weight: Tensor) -> Tensor:
+        update = LORA_SCALE * (self.up @ self.down)  # (2, width, width)
+        query, value = update if self.piled is None else self.piled + update
+        return weight + torch.cat([query, torch.zeros_like(query), value])
+
+    @torch.no_grad()
+    def pile_up(self) -> None:
+        """Add the current update for good; called once per pass."""
+        if self.piled is not None:
+            self.piled += LORA_SCALE * (self.up @ self.down)
+
+
+class ScaleShift(nn.Module):
+    """Weight or bias of a layer whose output is scaled and shifted: x -> scale * x by rows, + shift if it is a bias."""
+
+    def __init__(self, scale: nn.Parameter, *, shift: nn.Parameter | None = None) -> None:
+        super().__init__()
+        self.scale, self.shift = scale, shift
+
+    def forward(self, x: Tensor) -> Tensor:
+        scaled = x * (self.scale[:, None] if x.ndim == 2 else self.scale)
+        return scaled if self.shift is None else scaled + self.shift
+
+
+class Bottleneck(nn.Module):
+    """(1 - ratio) * x + ratio * up(relu(down(x))), without biases; with `rectifies`, a relu follows `up`."""
+
+    def __init__(self, width: int, reduction: int, *, ratio: float, rectifies: bool = False) -> None:
+        super().__init__()
+        self.down = nn.Linear(width, max(1, width // reduction), bias=False)
+        self.up = nn.Linear(max(1, width // reduction), width, bias=False)
+        self.ratio, self.rectifies = ratio, rectifies
+
+    def forward(self, x: Tensor) -> Tensor:
+        inner = self.up(F.relu(self.down(x)))
+        return (1 - self.ratio) * x + self.ratio * (F.relu(inner) if self.rectifies else inner)

@@ -29,9 +29,6 @@ from wsoup.towers.encoder import Encoder
 
 PIXELS_IN_MEMORY = 1 << 28
 """Decoded images are kept in memory up to this many pixels in total (768 MiB)."""
-RESAMPLING = {"bicubic": Image.Resampling.BICUBIC, "bilinear": Image.Resampling.BILINEAR}
-CHECKED_AT_ONCE = 64
-"""Images per batch when trying to decode them all."""
 TRIES = 10
 """Random crops to try before falling back to the centre, as torchvision's RandomResizedCrop does."""
 NARROWEST, WIDEST = 3 / 4, 4 / 3
@@ -111,11 +108,7 @@ def read_training_set(
 def start_words(method: MethodParams) -> list[str]:
     """The words of ``tune.words``; empty if a method names no list. Raises MissingError if there is no such file."""
     path = getattr(method.tune, "words", None)
-    if path is None:
-        return []
-    if not Path(path).is_file():
-        raise MissingError(f"{path} does not exist; correct tune.words under finetune.methods in params.yaml")
-    return read_text(Path(path), kind=DataError).split()
+    return [] if path is None else read_text(path).split()
 
 
 def batch_positions(labels: np.ndarray, *, batch_size: int, seed: int, iteration: int) -> np.ndarray:
@@ -163,7 +156,7 @@ def decodable(source: TrainingSet) -> TrainingSet:
     for batch in batches(
         source.paths,
         transform=_no_pixels,
-        batch_size=CHECKED_AT_ONCE,
+        batch_size=64,
         digests=source.digests,
         on_bad_image="skip",
     ):
@@ -193,7 +186,6 @@ class FewShotImages:
         source: N images.
         encoder: whose preprocessing to use.
         augment: crop and flip.
-        threads: to decode and crop; None: ``$WSOUP_WORKERS``, else one per core. Does not affect results.
         room: pixels of decoded images to keep in memory. Does not affect results.
 
     Raises:
@@ -207,7 +199,6 @@ class FewShotImages:
         *,
         encoder: Encoder,
         augment: AugmentParams,
-        threads: int | None = None,
         room: int = PIXELS_IN_MEMORY,
     ) -> None:
         if not len(source.paths):
@@ -215,12 +206,12 @@ class FewShotImages:
         self.source, self.encoder, self.augment = source, encoder, augment
         size = encoder.preprocessing["size"]
         self.size = size if isinstance(size, int) else max(size)
-        self.filter = RESAMPLING[encoder.preprocessing["interpolation"] or "bicubic"]
+        self.filter = Image.Resampling[(encoder.preprocessing["interpolation"] or "bicubic").upper()]
         self.mean = torch.tensor(encoder.preprocessing["mean"]).view(3, 1, 1)
         self.std = torch.tensor(encoder.preprocessing["std"]).view(3, 1, 1)
         self._kept: dict[int, Image.Image] = {}
         self._room = room
-        self._pool = ThreadPoolExecutor(max_workers=threads or max(1, decoding_workers()))
+        self._pool = ThreadPoolExecutor(max_workers=max(1, decoding_workers()))
 
     def batch(self, positions: np.ndarray, *, seed: int, iteration: int) -> tuple[Tensor, Tensor]:
         """Pixels (B, 3, H, W) float32 and labels (B,) of the images at `positions`, augmented for this iteration."""

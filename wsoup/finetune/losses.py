@@ -17,16 +17,12 @@ from wsoup.finetune.params import CrossEntropyLoss, KgcoopLoss, LossParams, Prod
 from wsoup.finetune.passes import Passes
 
 
-def needs_teacher_images(loss: LossParams) -> bool:
-    """Whether the loss uses the pretrained model's image features."""
-    return isinstance(loss, ProgradLoss) or (isinstance(loss, CrossEntropyLoss) and bool(loss.weight))
-
-
 class Objective:
     """A loss and the features it is computed from.
 
     Cross entropy scores a batch against all C classes. ProGrad and ProDA score it against its own classes only, to save
-    memory as the authors' code does: then `in_batch` is true, and image i is of column i.
+    memory as the authors' code does: then `in_batch` is true, and image i is of column i. `needs_teacher` says whether
+    the pretrained model's image features are used.
 
     Args:
         passes: computes the text features.
@@ -48,6 +44,7 @@ class Objective:
         self.passes, self.loss, self.scale, self.scaler = passes, loss, logit_scale, scaler
         self.parameters = list(parameters)
         self.in_batch = isinstance(loss, ProgradLoss | ProdaLoss)
+        self.needs_teacher = isinstance(loss, ProgradLoss) or (isinstance(loss, CrossEntropyLoss) and bool(loss.weight))
 
     def backward(
         self, images: Tensor, teacher: Tensor | None, labels: Tensor, *, iteration: int
@@ -105,7 +102,7 @@ class Objective:
     def _prograd(self, loss: ProgradLoss, logits: Tensor, *, zero_shot: Tensor) -> tuple[Tensor, Tensor]:
         """From the logits (B, B) of the student and of the pretrained model."""
         task = F.cross_entropy(logits, torch.arange(len(logits), device=logits.device))
-        general = kl_divergence(logits, zero_shot.softmax(dim=-1))
+        general = F.kl_div(F.log_softmax(logits, dim=-1), zero_shot.softmax(dim=-1), reduction="batchmean")
         general_gradients = torch.autograd.grad(self.scaler.scale(general), self.parameters, retain_graph=True)
         task_gradients = torch.autograd.grad(self.scaler.scale(task), self.parameters)
         gradients = without_conflict(task_gradients, general=general_gradients, weight=loss.weight)
@@ -136,11 +133,6 @@ def adaptive_margin(text_features: Tensor, *, labels: Tensor, margin: float) -> 
 def anchor(text_features: Tensor, initial: Tensor) -> Tensor:
     """KgCoOp's distance as in the authors' code: 1 - mean cosine of all pairs of text and initial text: (C, D)."""
     return 1 - text_features.mean(dim=0) @ initial.mean(dim=0)
-
-
-def kl_divergence(logits: Tensor, teacher: Tensor) -> Tensor:
-    """Mean over the batch of KL(teacher || softmax(logits)): (B, C), (B, C) probabilities -> ()."""
-    return F.kl_div(F.log_softmax(logits, dim=-1), teacher, reduction="batchmean")
 
 
 def without_conflict(task: Sequence[Tensor], *, general: Sequence[Tensor], weight: float) -> list[Tensor]:

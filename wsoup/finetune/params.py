@@ -24,21 +24,11 @@ class AnyTune(Section):
     tunes_images: ClassVar[bool] = True
     """Whether image features change, so that test images must be encoded again."""
 
-    @property
-    def inside_images(self) -> bool:
-        """Whether parameters inside the image tower are trained, which must then be a ViT."""
-        return self.tunes_images
 
-
-class TextTune(AnyTune):
-    """A `tune` that does not change image features."""
-
-    tunes_images = False
-
-
-class PromptTune(TextTune):
+class PromptTune(AnyTune):
     """CoOp: the first `tokens` tokens of the template."""
 
+    tunes_images = False
     kind: Literal["prompt"]
     tokens: Some
     """Number of learnt tokens of the template."""
@@ -54,33 +44,28 @@ class LastBlocksTune(AnyTune):
     """Learnt tokens of the template; 0: none."""
 
 
-class SoftDescriptorsTune(TextTune):
+class SoftDescriptorsTune(AnyTune):
     """`members` soft descriptors of `tokens` tokens each, and a text prompt (0 tokens: none).
 
-    ProDA trains them together with a prompt. With cross entropy they are a CoOp ensemble: each is trained on its own,
-    from scratch, for its share of the iterations, and only the descriptors are kept.
+    They start as random words and a period, which is learnt and replaces the prompt's own. ProDA trains them together
+    with a prompt. With cross entropy they are a CoOp ensemble: each is trained on its own, from scratch, for its share
+    of the iterations, and only the descriptors are kept.
     """
 
+    tunes_images = False
     kind: Literal["soft_descriptors"]
     members: Some
     """Number of soft descriptors."""
     tokens: Some
     """Tokens of each."""
-    start: Literal["random", "words", "soup"] = "random"
-    """`random` tokens; random `words` and a period, which is learnt and replaces the prompt's own (as the authors'); or
-    the tokens of the first members of the method's `soup`, cut or repeated to fit."""
     words: Place | None = None
-    """A list of words for `start: words`, one a line, watched as `candidates.words.watch`; those of a single token are
-    drawn. null: common words of the tokenizer."""
+    """A list of words to start from, one a line, watched as `candidates.words.watch`; those of one token are drawn.
+    null: common words of the tokenizer."""
     prompt_tokens: Annotated[NonNegativeInt, Field(le=10_000)]
     """Learnt tokens of the template; 0: none."""
     blocks: Annotated[NonNegativeInt, Field(le=10_000)] = 0
     """Last blocks of both towers, with final norms and projections, that are trained with each descriptor and restored
     after it; 0: none. The authors' CoOp ensemble trains 3 (argparse_parameters.py:37)."""
-
-    @property
-    def inside_images(self) -> bool:
-        return bool(self.blocks)
 
 
 class VisualPromptTune(AnyTune):
@@ -155,10 +140,6 @@ class ImageAdapterTune(AnyTune):
     """The bottleneck's width is width / reduction."""
     ratio: Fraction
     """Weight of the bottleneck in the feature."""
-
-    @property
-    def inside_images(self) -> bool:
-        return False
 
 
 TuneParams = (
@@ -267,21 +248,13 @@ class MethodParams(Section):
     @model_validator(mode="after")
     def _parts_fit(self) -> MethodParams:
         soft = self.tune if isinstance(self.tune, SoftDescriptorsTune) else None
-        from_soup = soft is not None and soft.start == "soup"
-        if soft and not from_soup and self.soup != "class_name":
-            raise ValueError(
-                f"tune soft_descriptors learns its own texts: soup must be class_name, not {self.soup!r}; "
-                "start: soup starts from a soup"
-            )
-        if from_soup and self.soup == "class_name":
-            raise ValueError("tune soft_descriptors with start: soup needs a soup to start from, not class_name")
+        if soft and self.soup != "class_name":
+            raise ValueError(f"tune soft_descriptors learns its own texts: soup must be class_name, not {self.soup!r}")
         if isinstance(self.loss, ProdaLoss) and (soft is None or self.loss.per_step > soft.members):
             raise ValueError("loss proda needs tune soft_descriptors with at least per_step members")
-        taught = bool(getattr(self.loss, "weight", None))
-        if soft and not (isinstance(self.loss, ProdaLoss | CrossEntropyLoss) and (from_soup or not taught)):
-            raise ValueError(
-                "tune soft_descriptors takes loss proda or cross_entropy without lambda (with start: soup also with it)"
-            )
+        taught = isinstance(self.loss, CrossEntropyLoss) and self.loss.weight
+        if soft and (taught or not isinstance(self.loss, ProdaLoss | CrossEntropyLoss)):
+            raise ValueError("tune soft_descriptors takes loss proda or cross_entropy without lambda")
         return self
 
 

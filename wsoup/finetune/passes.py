@@ -41,10 +41,8 @@ class Passes:
     ) -> None:
         self.encoder, self.student = encoder, student
         self.text_tower, self.frozen_texts = TrainableTextTower(student.model), TrainableTextTower(encoder.model)
-        model: Any = encoder.model
-        vit = bool(len(student.image_blocks))  # another tower is called whole, and never trained
-        self.frozen_images: Any = FrozenImageTower(model, dtype=encoder.dtype) if vit else model.encode_image
-        self.image_tower: Any = TrainableImageTower(student.model) if vit else None
+        self.frozen_images = FrozenImageTower(encoder.model, dtype=encoder.dtype)
+        self.image_tower = TrainableImageTower(student.model)
         stems = prompts.stems(template, class_names)
         self._tokens = [self._tokenize(stems, text) for text in soup]
         self._positions: Tensor | None = None  # (C, n), of the soft descriptor in every text
@@ -55,7 +53,7 @@ class Passes:
             self._texts = [student.prepare(self.text_tower, tokens)[0] for tokens in self._tokens]
         self.members = len(self._texts)
         learns_inputs = student.soft_prompt is not None or self._positions is not None
-        self._first_block = 0 if learns_inputs else min(student.first_text_block, len(self.text_tower.blocks) - 1)
+        self._first_block = 0 if learns_inputs else len(self.text_tower.blocks) - max(student.blocks, 1)
         trained = {name.startswith("model.visual.") for name in student.trained_names if name.startswith("model.")}
         prompted = student.visual_prompts is not None or student.projector is not None
         self.trunk_is_fixed = not prompted and True not in trained
@@ -66,9 +64,7 @@ class Passes:
 
     def save_memory(self) -> None:
         """Recompute activations in the backward pass from now on."""
-        for tower in (self.text_tower, self.image_tower):
-            if tower is not None:
-                tower.save_memory = True
+        self.text_tower.save_memory = self.image_tower.save_memory = True
 
     def images(self, pixels: Tensor, *, teacher: bool) -> tuple[Tensor, Tensor | None]:
         """Features (B, D) of the student, with gradient, and of the teacher if needed.
@@ -89,7 +85,7 @@ class Passes:
             with torch.no_grad():
                 frozen = self.frozen_images(pixels) if teacher or self.trunk_is_fixed else None
             return (frozen if prompts is None else self.image_tower(pixels, prompts=prompts)), frozen
-        shared = min(self.student.first_image_block, len(self.image_tower.blocks) - 1)
+        shared = len(self.image_tower.blocks) - max(self.student.blocks, 1)
         with torch.no_grad():
             x = self.frozen_images.run(self.frozen_images.start(pixels), first=0, stop=shared)
             frozen = self.frozen_images.run_from(x, first=shared) if teacher else None

@@ -15,8 +15,8 @@ from torch.nn import functional as F
 from torch.nn.utils import parametrize
 
 from wsoup.base.errors import ModelError, PoolError
-from wsoup.finetune.blocks import Block
-from wsoup.finetune.towers import Texts, TrainableImageTower, TrainableTextTower, text_tower
+from wsoup.finetune.towers import Texts, TrainableImageTower, TrainableTextTower
+from wsoup.texts.models import end_of_text
 from wsoup.towers.blocks import foreign_block
 
 
@@ -31,40 +31,23 @@ class Student(nn.Module):
         projector: text prompts -> visual prompts (MaPLe), or None.
         image_adapter: (B, D) -> (B, D) on image features, or None.
         soft_descriptors: (M, n, width), each used as a descriptor; a text is encoded as their centroid. Or None.
-        keeps_period: whether a text's final period stays after a soft descriptor, or is dropped.
-        first_image_block, first_text_block: first block not shared with the pretrained model.
+        blocks: how many last blocks of either tower are not shared with the pretrained model.
         trained_names: names of the trained parameters.
         stored_names: names of the parameters to store, including random ones that are not trained.
         tunes_images: whether image features differ from the pretrained model's.
         comma, period: their token ids, for inserting a soft descriptor.
     """
 
-    model: Any
-    soft_prompt: Tensor | None
-    deep_prompts: Tensor | None
-    soft_descriptors: Any
-    visual_prompts: Tensor | None
-    image_adapter: nn.Module | None
-    projector: nn.Module | None
-
-    def __init__(
-        self,
-        model: nn.Module,
-        *,
-        blocks: int,
-        tokenizer: Callable[[Sequence[str]], Tensor],
-        inside_images: bool = True,
-    ) -> None:
+    def __init__(self, model: nn.Module, *, blocks: int, tokenizer: Callable[[Sequence[str]], Tensor]) -> None:
         super().__init__()
-        check_model(model, inside_images=inside_images)
-        self.model = _copy_above(model, blocks=blocks)
+        check_model(model)
+        self.model: Any = _copy_above(model, blocks=blocks)
         for name in ("soft_prompt", "deep_prompts", "soft_descriptors", "visual_prompts"):
             self.register_parameter(name, None)
-        self.image_adapter = self.projector = None
-        self.first_image_block = len(self.image_blocks) - blocks
-        self.first_text_block = len(self.text_blocks) - blocks
+        for name in ("image_adapter", "projector"):
+            self.register_module(name, None)
         self.comma, self.period = (int(row[1]) for row in tokenizer([",", "."]))
-        self.tunes_images, self.keeps_period = False, True
+        self.blocks, self.tunes_images = blocks, False
         self.trained_names: tuple[str, ...] = ()
         self.stored_names: tuple[str, ...] = ()
 
@@ -76,16 +59,17 @@ class Student(nn.Module):
 
     @property
     def text_tower(self) -> Any:
-        """The module with the text tower's parts."""
-        return text_tower(self.model)
+        """The module with the text tower's parts: the model itself (CLIP) or its `text` (CustomTextCLIP)."""
+        return getattr(self.model, "text", self.model)
 
     @property
-    def image_blocks(self) -> Sequence[Block]:
-        """Blocks of a ViT; empty for another image tower, which is never trained."""
-        return _blocks(self.model.visual) if is_vit(self.model.visual) else ()
+    def image_blocks(self) -> Any:
+        """Blocks of the image tower."""
+        return self.model.visual.transformer.resblocks
 
     @property
     def text_blocks(self) -> Any:
+        """Blocks of the text tower."""
         return self.text_tower.transformer.resblocks
 
     def embeddings(self, tokens: Tensor) -> Tensor:
@@ -108,8 +92,8 @@ class Student(nn.Module):
         n_prompt = 0 if self.soft_prompt is None else len(self.soft_prompt)
         if self.soft_descriptors is None:
             return tower.prepare(tokens, n_prompt=n_prompt), None
-        n, keeps_period = self.soft_descriptors.shape[1], self.keeps_period
-        tokens, at = insert_descriptor(tokens, n=n, comma=self.comma, period=self.period, keeps_period=keeps_period)
+        n = self.soft_descriptors.shape[1]
+        tokens, at = insert_descriptor(tokens, n=n, comma=self.comma, period=self.period)
         return tower.prepare(tokens, n_prompt=n_prompt, before=int(at.min())), at
 
     def encode_image(self, pixels: Tensor, normalize: bool = False) -> Tensor:
@@ -151,64 +135,42 @@ class Student(nn.Module):
         return self.requires_grad_(False).eval()
 
 
-def is_vit(visual: object) -> bool:
-    """Whether an image tower is open_clip's VisionTransformer."""
-    return bool(hasattr(visual, "class_embedding") and hasattr(visual, "_embeds") and _blocks(visual))
-
-
-def check_model(model: nn.Module, *, inside_images: bool) -> None:
-    """Raise ModelError unless an open_clip model can be trained.
-
-    Args:
-        model: the model.
-        inside_images: whether parameters inside the image tower are trained, which must then be a ViT with standard
-            blocks; otherwise any image tower will do.
-    """
-    visual, text, other = getattr(model, "visual", None), getattr(model, "text", model), ""
-    if inside_images and not is_vit(visual):
+def check_model(model: nn.Module) -> None:
+    """Raise ModelError unless an open_clip model can be trained: two standard transformers, the paper's models."""
+    visual, text = getattr(model, "visual", None), getattr(model, "text", model)
+    blocks = [getattr(getattr(tower, "transformer", None), "resblocks", ()) for tower in (visual, text)]
+    if not (hasattr(visual, "class_embedding") and hasattr(visual, "_embeds") and blocks[0]):
         problem = f"an image tower of open_clip's VisionTransformer, found {type(visual).__name__}"
-    elif inside_images and (foreign := foreign_block(_blocks(visual))):
-        problem = f"an image tower with standard blocks, found {foreign}"
-    elif not (hasattr(text, "token_embedding") and _blocks(text)):
+    elif not (hasattr(text, "token_embedding") and blocks[1]):
         problem = f"a text tower of open_clip's TextTransformer, found {type(text).__name__}"
-    elif foreign := foreign_block(_blocks(text)):
-        problem = f"a text tower with standard blocks, found {foreign}"
-    elif getattr(text, "cls_emb", None) is not None or getattr(text, "use_pad_mask", False):
-        problem = "a text tower without class token and padding mask (CoCa has them)"
+    elif foreign := foreign_block([*blocks[0], *blocks[1]]):
+        problem = f"towers with standard blocks, found {foreign}"
+    elif getattr(text, "cls_emb", None) is not None or text.attn_mask is None or end_of_text(text) is None:
+        problem = "a causal text tower that is read at the end of the text (CoCa's and SigLIP's are not)"
     else:
         return
-    if "image tower" in problem:
-        other = ", or tune.kind prompt, which trains only texts"
-    raise ModelError(f"finetuning needs {problem}; choose a ViT CLIP, for example encoder.model: ViT-B-16{other}")
-
-
-def _blocks(tower: object) -> Sequence[Block]:
-    return getattr(getattr(tower, "transformer", None), "resblocks", ())
+    raise ModelError(
+        f"finetuning needs {problem}; choose a ViT CLIP, for example encoder.model: ViT-B-16, or a head "
+        "(section heads), which takes any model"
+    )
 
 
 def _copy_above(model: Any, *, blocks: int) -> nn.Module:
-    """A copy that shares with `model` the embeddings and all but the last `blocks` blocks of both towers.
-
-    An image tower other than a ViT is shared entirely.
-    """
-    text, visual = text_tower(model), model.visual
-    vit = is_vit(visual)
-    shared = [text.token_embedding, visual.conv1 if vit else visual]
-    for layers in [_blocks(text), *([_blocks(visual)] if vit else [])]:
+    """A copy that shares with `model` the embeddings and all but the last `blocks` blocks of both towers."""
+    text, visual = getattr(model, "text", model), model.visual
+    shared = [text.token_embedding, visual.conv1]
+    for layers in (text.transformer.resblocks, visual.transformer.resblocks):
         shared += layers[: len(layers) - blocks]
     return copy.deepcopy(model, memo={id(module): module for module in shared})
 
 
-def insert_descriptor(
-    tokens: Tensor, *, n: int, comma: int, period: int, keeps_period: bool = True
-) -> tuple[Tensor, Tensor]:
-    """Insert a comma and n more tokens before each text's final period, or at its end if it has none.
+def insert_descriptor(tokens: Tensor, *, n: int, comma: int, period: int) -> tuple[Tensor, Tensor]:
+    """Put a comma and n more tokens in place of each text's final period, or at its end if it has none.
 
     Args:
         tokens: (B, context) int64, zero after the end-of-text, which has the highest id.
         n: tokens of the soft descriptor.
         comma, period: token ids.
-        keeps_period: whether the final period stays after them, or is replaced by the comma.
 
     Returns:
         (B, context) tokens, with commas in place of the descriptor, and its positions (B, n).
@@ -220,7 +182,7 @@ def insert_descriptor(
     end = tokens.argmax(dim=1)
     has_period = tokens[rows, end - 1] == period  # (B,)
     at = torch.where(has_period, end - 1, end)
-    shift = n + (1 if keeps_period else 1 - has_period[:, None].long())
+    shift = n + 1 - has_period[:, None].long()
     if int(end.max()) + n + 1 >= context:
         raise PoolError(
             f"a text of {int(end.max()) + 1} tokens has no room for {n} soft tokens in {context}; train fewer"

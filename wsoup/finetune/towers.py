@@ -1,10 +1,10 @@
-"""open_clip's image tower (ViT) and text tower, cut open for training.
+"""open_clip's image tower (ViT) and causal text tower, cut open for training.
 
 Both equal `model.encode_image` and `model.encode_text` up to rounding, gradients included, and skip work:
 
 * a pass can start at any block, so that frozen lower blocks run once for several uses;
-* the last block computes only the rows that are read: the class token, or the end-of-text of a causal text tower;
-* texts of a causal tower are cut at their longest end, and a common prefix ("a photo of a") is computed once.
+* the last block computes only the rows that are read: the class token, or the end-of-text;
+* texts are cut at their longest end, and a common prefix ("a photo of a") is computed once.
 
 Prompts are (depth, n, width). Before the first block, the first of them replaces the n embeddings after the start token
 (text; section 3 of CoOp, arXiv 2109.01134) or is inserted after the class token (images; VPT, arXiv 2203.12119). Before
@@ -16,21 +16,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from wsoup.base.errors import PoolError
-from wsoup.finetune.blocks import Block, Packing, block_pass, first_row_pass, prefix_last_row_pass, prefix_pass
+from wsoup.finetune.blocks import Packing, block_pass, first_row_pass, prefix_last_row_pass, prefix_pass
 from wsoup.texts.models import end_of_text
 from wsoup.towers.images import PackedViT, is_covered, reads_class_token
-
-
-def text_tower(model: nn.Module) -> Any:
-    """The module with the text tower's parts: the model itself (CLIP) or its `text` (CustomTextCLIP)."""
-    return getattr(model, "text", model)
 
 
 class _Tower:
@@ -40,18 +35,13 @@ class _Tower:
     """Whether activations are recomputed in the backward pass."""
 
     def __init__(self, tower: Any) -> None:
-        self.blocks: list[Block] = list(tower.transformer.resblocks)
+        self.blocks = list(tower.transformer.resblocks)
 
     def _call(self, function: Callable[..., Any], i: int, *states: Tensor, **options: object) -> Any:
         """Apply a pass to block i; to save memory, its activations are recomputed in the backward pass."""
         if self.save_memory and torch.is_grad_enabled():
             return checkpoint(partial(function, **options), self.blocks[i], *states, use_reentrant=False)
         return function(self.blocks[i], *states, **options)
-
-    def _run(self, x: Tensor, *, first: int, stop: int, prompts: Tensor | None, mask: Tensor | None = None) -> Tensor:
-        for i in range(first, stop):
-            x = self._call(block_pass, i, _deep_prompt(x, prompts, block=i), mask=mask)
-        return x
 
 
 class TrainableImageTower(_Tower):
@@ -74,7 +64,9 @@ class TrainableImageTower(_Tower):
 
     def run(self, x: Tensor, *, first: int, stop: int, prompts: Tensor | None = None) -> Tensor:
         """Blocks `first` to `stop` - 1, not the last, which is for `run_from`: (B, T, width) -> (B, T, width)."""
-        return self._run(x, first=first, stop=stop, prompts=prompts)
+        for i in range(first, stop):
+            x = self._call(block_pass, i, _deep_prompt(x, prompts, block=i))
+        return x
 
     def run_from(self, x: Tensor, *, first: int, prompts: Tensor | None = None) -> Tensor:
         """Blocks from `first` on, pooling and projection: (B, T, width) -> (B, D), not normalised."""
@@ -83,7 +75,7 @@ class TrainableImageTower(_Tower):
         if reads_class_token(visual):
             pooled = visual.ln_post(self._call(first_row_pass, last, x)[:, 0])
         else:
-            pooled = visual._pool(self._call(block_pass, last, x, mask=None))[0]
+            pooled = visual._pool(self._call(block_pass, last, x))[0]
         return _project(pooled, visual.proj)
 
     def __call__(self, pixels: Tensor, *, prompts: Tensor | None = None) -> Tensor:
@@ -116,7 +108,7 @@ class Texts:
     Attributes:
         tokens: (B, context) int64, uncut.
         length: positions up to the last end-of-text.
-        shared: P, length of the common prefix; 0 if the tower is not causal.
+        shared: P, length of the common prefix, at least 1.
         ends: (B,) int64 on the CPU, position of each end-of-text.
     """
 
@@ -130,17 +122,22 @@ class Texts:
         """Of the tokens after the prefix."""
         return Packing(self.ends - self.shared, length=self.length - self.shared, device=self.tokens.device)
 
+    @cached_property
+    def mask(self) -> Tensor:
+        """(T, P + T) bool, True where a position after the prefix may attend."""
+        visible = torch.ones(self.length, self.length, dtype=torch.bool, device=self.tokens.device).tril()
+        return visible[self.shared :]
+
     def take(self, index: Tensor) -> Texts:
         """A subset of the texts, (b,) int64 on the CPU, with the same lengths."""
         tokens = self.tokens[index.to(self.tokens.device, non_blocking=True)]
         return Texts(tokens, length=self.length, shared=self.shared, ends=self.ends[index])
 
 
-@dataclass(frozen=True)
-class TextState:
-    """Texts between two blocks: common prefix (1, P, width), or None, and the rest (B, T, width)."""
+class TextState(NamedTuple):
+    """Texts between two blocks: common prefix (1, P, width) and the rest (B, T, width)."""
 
-    head: Tensor | None
+    head: Tensor
     tail: Tensor
 
 
@@ -152,9 +149,8 @@ class TrainableTextTower(_Tower):
     """
 
     def __init__(self, model: nn.Module) -> None:
-        self.text = text_tower(model)
+        self.text: Any = getattr(model, "text", model)
         super().__init__(self.text)
-        self.causal = self.text.attn_mask is not None and end_of_text(self.text) is not None
 
     def prepare(self, tokens: Tensor, *, n_prompt: int = 0, before: int | None = None) -> Texts:
         """Where to cut and split texts.
@@ -167,9 +163,8 @@ class TrainableTextTower(_Tower):
         Raises:
             PoolError: a text is too short for the prompt.
         """
-        ends = self._ends(tokens).cpu()
-        if not self.causal:
-            return Texts(tokens, length=tokens.shape[1], shared=0, ends=ends)
+        find_ends: Any = end_of_text(self.text)
+        ends = find_ends(tokens).cpu()
         shortest, length = int(ends.min()), int(ends.max()) + 1
         if shortest <= n_prompt:
             raise PoolError(f"a text of {shortest - 1} tokens is shorter than the prompt of {n_prompt} that is trained")
@@ -191,63 +186,38 @@ class TrainableTextTower(_Tower):
         text, shared = self.text, texts.shared
         dtype = text.transformer.get_cast_dtype()
         tail = text.token_embedding(texts.tokens[:, shared : texts.length]).to(dtype)
-        head = text.token_embedding(texts.tokens[:1, :shared]).to(dtype) if shared else None
-        if prompts is not None and head is not None:
+        head = text.token_embedding(texts.tokens[:1, :shared]).to(dtype)
+        if prompts is not None:
             head = _replace_prompt(head, prompts[0])
-        elif prompts is not None:
-            tail = _replace_prompt(tail, prompts[0])
         if soft is not None:
             at, vectors = soft
             index = (at - shared)[..., None].expand(-1, -1, tail.shape[-1])
             tail = tail.scatter(1, index, vectors.to(tail.dtype).expand(len(tail), -1, -1))
         positions = text.positional_embedding[: texts.length].to(dtype)
-        return TextState(None if head is None else head + positions[:shared], tail + positions[shared:])
+        return TextState(head + positions[:shared], tail + positions[shared:])
 
     def run(self, state: TextState, texts: Texts, *, first: int, stop: int, prompts: Tensor | None = None) -> TextState:
         """Blocks `first` to `stop` - 1, not the last, which is for `run_from`."""
-        head, tail, mask = state.head, state.tail, self._mask(texts, state.tail)
-        if head is None or mask is None:
-            return TextState(None, self._run(tail, first=first, stop=stop, prompts=prompts, mask=mask))
-        packing = texts.packing
-        rows = packing.pack(tail)
+        packing, head = texts.packing, state.head
+        rows = packing.pack(state.tail)
         for i in range(first, stop):
             head = _deep_prompt(head, prompts, block=i)
-            head, rows = self._call(prefix_pass, i, head, rows, mask=mask, packing=packing)
+            head, rows = self._call(prefix_pass, i, head, rows, mask=texts.mask, packing=packing)
         return TextState(head, packing.unpack(rows))
 
     def run_from(self, state: TextState, texts: Texts, *, first: int, prompts: Tensor | None = None) -> Tensor:
         """Blocks from `first` on, final norm, pooling and projection: (B, D), not normalised."""
-        last = len(self.blocks) - 1
+        last, packing = len(self.blocks) - 1, texts.packing
         state = self.run(state, texts, first=first, stop=last, prompts=prompts)
-        mask = self._mask(texts, state.tail)
-        if state.head is None or mask is None:
-            x = self._run(state.tail, first=last, stop=last + 1, prompts=prompts, mask=mask)
-            pooled = self.text.ln_final(x)[torch.arange(len(x)), texts.ends]
-        else:
-            packing = texts.packing
-            head, rows = _deep_prompt(state.head, prompts, block=last), packing.pack(state.tail)
-            pooled = self.text.ln_final(self._call(prefix_last_row_pass, last, head, rows, mask=mask, packing=packing))
-        return _project(pooled, self.text.text_projection)
+        head, rows = _deep_prompt(state.head, prompts, block=last), packing.pack(state.tail)
+        pooled = self._call(prefix_last_row_pass, last, head, rows, mask=texts.mask, packing=packing)
+        return _project(self.text.ln_final(pooled), self.text.text_projection)
 
     def __call__(
         self, texts: Texts, *, prompts: Tensor | None = None, soft: tuple[Tensor, Tensor] | None = None
     ) -> Tensor:
         """B texts -> (B, D), not normalised."""
         return self.run_from(self.start(texts, prompts=prompts, soft=soft), texts, first=0, prompts=prompts)
-
-    def _ends(self, tokens: Tensor) -> Tensor:
-        """(B,) position from which each text's feature is read."""
-        if (end := end_of_text(self.text)) is not None:
-            return end(tokens)
-        first = "first" in (getattr(self.text, "text_pool_type", None), getattr(self.text, "pool_type", None))
-        return torch.full((len(tokens),), 0 if first else tokens.shape[1] - 1, device=tokens.device)
-
-    def _mask(self, texts: Texts, tail: Tensor) -> Tensor | None:
-        """(T, P + T) bool, True where a position after the prefix may attend; None if the tower is not causal."""
-        if self.text.attn_mask is None:
-            return None
-        visible = torch.ones(texts.length, texts.length, dtype=torch.bool, device=tail.device).tril()
-        return visible[texts.shared :]
 
 
 def _deep_prompt(x: Tensor, prompts: Tensor | None, *, block: int) -> Tensor:

@@ -20,32 +20,18 @@ from wsoup.base.errors import MismatchError, ParamsError
 from wsoup.core.draws import named_seed
 from wsoup.disk.store import read_checked, write_checked
 from wsoup.finetune import losses
+from wsoup.finetune.blocks import LowRank
 from wsoup.finetune.data import FewShotImages, TrainingSet, batch_positions, wrapped_positions
-from wsoup.finetune.losses import Objective, needs_teacher_images
+from wsoup.finetune.losses import Objective
 from wsoup.finetune.params import FinetuneParams, MethodParams, ProdaLoss, SoftDescriptorsTune
 from wsoup.finetune.passes import Passes
 from wsoup.finetune.student import Student
-from wsoup.finetune.tuners import TEXT_PROMPTS, LowRank, make_student
+from wsoup.finetune.tuners import make_optimizer, make_student
 from wsoup.runtime.progress import tick
 from wsoup.runtime.work import SAVE_SECONDS
 from wsoup.towers.encoder import Encoder
 
 SOFT = "soft_descriptors"
-
-
-class TwiceSGD(torch.optim.SGD):
-    """SGD where the authors' code lists every parameter twice: two steps along one gradient, sharing a momentum buffer.
-
-    In the first step, when there is no buffer yet, both create one and the second is kept.
-    """
-
-    def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Update every parameter that has a gradient, twice."""
-        first = not self.state
-        super().step()
-        if first:
-            self.state.clear()
-        super().step()
 
 
 class Trainer:
@@ -80,7 +66,6 @@ class Trainer:
             tune=method.tune,
             template=source.template,
             generator=torch.Generator().manual_seed(named_seed(seed, "start")),
-            soup=source.soup,
             words=source.words,
         )
         self.parameters = self.student.trained()
@@ -88,7 +73,7 @@ class Trainer:
         self.average = {name: p.clone() for name, p in self.start.items()}
         ensemble = isinstance(method.tune, SoftDescriptorsTune) and not isinstance(method.loss, ProdaLoss)
         self.finished = self.start[SOFT].clone() if ensemble else None  # those not yet trained at their initial values
-        self.optimizer = self._make_optimizer()
+        self.optimizer = make_optimizer(self.parameters, method=method, shared=shared)
         self.scaler = torch.amp.GradScaler(encoder.device.type, enabled=encoder.dtype == torch.float16)
         self.images = FewShotImages(source, encoder=encoder, augment=shared.augment)
         self.passes = Passes(
@@ -109,17 +94,6 @@ class Trainer:
         self._keep_snapshot()
         self._ahead: dict[int, Future[tuple[Tensor, Tensor]]] = {}
         self._thread = ThreadPoolExecutor(max_workers=1)
-
-    def _make_optimizer(self) -> torch.optim.SGD:
-        """For text prompts with `prompt_factor` times the learning rate of the other parameters."""
-        rate, shared = self.method.learning_rate, self.shared
-        prompts = [p for name, p in self.parameters.items() if name.startswith(TEXT_PROMPTS)]
-        others = [p for name, p in self.parameters.items() if not name.startswith(TEXT_PROMPTS)]
-        groups = [{"params": prompts, "lr": rate * self.method.prompt_factor}, {"params": others, "lr": rate}]
-        kind = TwiceSGD if getattr(self.method.tune, "opens", "both") == "image_twice" else torch.optim.SGD
-        return kind(groups, momentum=shared.momentum, weight_decay=shared.weight_decay)
-
-    # ----------------------------------------------------------------------------------------------------- run
 
     def run(self, *, resume: Path | None = None, save_seconds: float = SAVE_SECONDS) -> Student:
         """Train to the end and return the student with the averaged weights, frozen; moves the current progress bar.
@@ -251,7 +225,7 @@ class Trainer:
             if iteration not in self._ahead:
                 self._ahead[iteration] = self._thread.submit(self._load_batch, iteration)
         pixels, labels = self._ahead[self.iteration].result()
-        return *self.passes.images(pixels, teacher=needs_teacher_images(self.method.loss)), labels
+        return *self.passes.images(pixels, teacher=self.objective.needs_teacher), labels
 
     def _positions(self, iteration: int) -> np.ndarray:
         size = self.method.batch_size or self.shared.batch_size
@@ -277,8 +251,6 @@ class Trainer:
                 "members_kl": divergence,
             }
         )
-
-    # -------------------------------------------------------------------------------------------------- resume
 
     def _state(self) -> dict[str, Tensor]:
         """The tensors that change in training, by kind and name."""

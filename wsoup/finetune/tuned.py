@@ -3,7 +3,8 @@
 import csv
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -11,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import safetensors
-import safetensors.torch
 import torch
 from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError
@@ -82,11 +82,8 @@ def snapshots_in(folder: str | Path) -> list[int]:
     path = Path(folder) / SNAPSHOTS
     if not path.exists():
         return []
-    try:
-        with safetensors.safe_open(path, framework="pt") as file:
-            return sorted({int(key.partition("/")[0]) for key in file.keys()})  # noqa: SIM118 (no mapping)
-    except (SafetensorError, OSError, ValueError) as error:
-        raise _damaged(f"{path} is damaged", error) from None
+    with _opened(path) as file:
+        return sorted({int(key.partition("/")[0]) for key in file.keys()})  # noqa: SIM118 (no mapping)
 
 
 def read_config(folder: Path) -> tuple[dict[str, Any], TuneParams]:
@@ -97,7 +94,7 @@ def read_config(folder: Path) -> tuple[dict[str, Any], TuneParams]:
     try:
         return config, TypeAdapter(TuneParams).validate_python(config["tune"])
     except ValidationError as error:
-        raise _damaged(f"{folder} holds no tuned model", error) from None
+        raise _damaged(folder, error) from None
 
 
 def load_tuned(folder: str | Path, *, encoder: Encoder, iteration: int | None = None) -> Encoder:
@@ -117,11 +114,10 @@ def load_tuned(folder: str | Path, *, encoder: Encoder, iteration: int | None = 
     folder = Path(folder)
     config, tune = read_config(folder)
     store.check_encoder(config["encoder"], expected=encoder.id, where=folder)
-    path = folder / (WEIGHTS if iteration is None else SNAPSHOTS)
-    try:
-        stored = _read(path, iteration=iteration, device=str(encoder.device))
-    except (SafetensorError, OSError) as error:
-        raise _damaged(f"{folder} holds no tuned model", error) from None
+    path, prefix = (folder / WEIGHTS, "") if iteration is None else (folder / SNAPSHOTS, f"{iteration}/")
+    with _opened(path, device=str(encoder.device)) as file:
+        keys = [key for key in file.keys() if key.startswith(prefix)]  # noqa: SIM118
+        stored = {key.removeprefix(prefix): file.get_tensor(key) for key in keys}
     student = make_student(
         encoder.model,
         tokenizer=encoder.tokenizer,
@@ -147,14 +143,17 @@ def load_tuned(folder: str | Path, *, encoder: Encoder, iteration: int | None = 
     return dataclasses.replace(encoder, model=student.merge(), id=identity, load=load)
 
 
-def _damaged(what: str, error: Exception) -> MismatchError:
-    return MismatchError(f"{what} ({one_line(error, limit=200)}); make it with `dvc repro finetune`")
+@contextmanager
+def _opened(path: Path, device: str = "cpu") -> Iterator[Any]:
+    """A file of tensors; MismatchError if it is damaged or not there."""
+    try:
+        with safetensors.safe_open(path, framework="pt", device=device) as file:
+            yield file
+    except (SafetensorError, OSError, ValueError) as error:
+        raise _damaged(path, error) from None
 
 
-def _read(path: Path, *, iteration: int | None, device: str) -> dict[str, torch.Tensor]:
-    """The final weights, or those of a snapshot, by name."""
-    if iteration is None:
-        return safetensors.torch.load_file(path, device=device)
-    prefix = f"{iteration}/"
-    with safetensors.safe_open(path, framework="pt", device=device) as file:
-        return {key.removeprefix(prefix): file.get_tensor(key) for key in file.keys() if key.startswith(prefix)}  # noqa: SIM118
+def _damaged(path: Path, error: Exception) -> MismatchError:
+    return MismatchError(
+        f"{path} holds no tuned model or is damaged ({one_line(error, limit=200)}); make it with `dvc repro finetune`"
+    )

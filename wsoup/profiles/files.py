@@ -189,7 +189,7 @@ class Paper:
         if self.words is not None:
             values |= self._words(self.words)
             for method in chosen.values():
-                if method["tune"].get("start") == "words":
+                if method["tune"]["kind"] == "soft_descriptors":
                     method["tune"] = method["tune"] | {"words": self.words}
         if gpt is None:
             return filled(template("paper"), {**values, **dict.fromkeys(DESCRIPTOR_SOUPS)}, head=WITHOUT)
