@@ -31,14 +31,14 @@ def test_counts_against_a_plain_loop():
     expected = [[int((texts[p] @ x).argmax()) == int(y) for x, y in zip(images, labels, strict=True)] for p in range(6)]
     assert scoring.decide(images, labels, texts, at_once=small)[0].tolist() == expected
     assert scoring.correct_per_candidate(images, labels, texts).tolist() == expected
-    assert [scoring.count_correct(images, labels, t) for t in texts] == [sum(row) for row in expected]
+    assert [int(scoring.correct(images, labels, t).sum()) for t in texts] == [sum(row) for row in expected]
 
 
 def test_among_equal_scores_the_lowest_label_is_predicted():
     images, same = circle(10, 10), circle(0, 0)
     assert scoring.correct(images, torch.tensor([0, 1]), same).tolist() == [True, False]
-    assert scoring.count_correct(images[:0], torch.empty(0, dtype=torch.int64), same) == 0
-    assert scoring.count_correct(circle(5, 170), torch.tensor([0, 0]), circle(90)) == 2
+    assert int(scoring.correct(images[:0], torch.empty(0, dtype=torch.int64), same).sum()) == 0
+    assert int(scoring.correct(circle(5, 170), torch.tensor([0, 0]), circle(90)).sum()) == 2
 
 
 def test_many_equal_scores_are_decided_as_by_argmax():

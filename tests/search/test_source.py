@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from wsoup.core.prompts import prompt
-from wsoup.core.scoring import count_correct, normalize
+from wsoup.core.scoring import correct, normalize
 from wsoup.search.rank.source import Meter, Source, identity
 
 NAMES = ["red cat", "blue dog", "a rather small green bird"]
@@ -27,10 +27,12 @@ def test_counts_equal_those_of_plainly_encoded_prompts(source, tiny_encoder, per
     texts = ["", "sharp", "which has claws", "sharp clean"]
     for seed, index in source.subsets.items():
         expected = [
-            count_correct(
-                source.image_features[index],
-                source.labels[index],
-                tiny_encoder.encode_texts([prompt(TEMPLATE, name, text, period=period) for name in NAMES]),
+            int(
+                correct(
+                    source.image_features[index],
+                    source.labels[index],
+                    tiny_encoder.encode_texts([prompt(TEMPLATE, name, text, period=period) for name in NAMES]),
+                ).sum()
             )
             for text in texts
         ]

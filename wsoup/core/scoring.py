@@ -102,11 +102,6 @@ def correct(image_features: Tensor, labels: Tensor, class_features: Tensor) -> T
     return correct_per_candidate(image_features, labels, class_features[None])[0]
 
 
-def count_correct(image_features: Tensor, labels: Tensor, class_features: Tensor) -> int:
-    """Number of images that one classifier (C, D) gets right; see `correct`."""
-    return int(correct(image_features, labels, class_features).sum())
-
-
 def correct_per_candidate(image_features: Tensor, labels: Tensor, text_features: Tensor) -> Tensor:
     """Which images each candidate alone gets right: (N, D), (N,), (P, C, D) -> (P, N) bool."""
     return decide(image_features, labels, text_features)[0]

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from wsoup.base.errors import ParamsError
 from wsoup.core import prompts
-from wsoup.core.scoring import MODES, normalize
+from wsoup.core.scoring import normalize
 from wsoup.soup.soup import Soup
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.tokens import check_fits
@@ -23,10 +22,7 @@ def soup_features(
 
     Raises:
         PoolError: a text does not fit the model's context after a class.
-        ParamsError: no such mode.
     """
-    if mode not in MODES:
-        raise ParamsError(f"mode is {mode!r}; expected {' or '.join(MODES)}")
     stems = prompts.stems(prompts.checked(template), class_names)
     step = "it would be cut; shorten the class name or the template"
     check_fits(of.texts, stems=stems, tokenizer=encoder.tokenizer, step=step)

@@ -182,10 +182,8 @@ class TextTower:
 
 def default_batch_tokens(device: torch.device) -> int:
     """Tokens in one forward pass. On a GPU from its total, not its free memory: results may not depend on that."""
-    if device.type == "cpu":
-        return CPU_BATCH_TOKENS
     if device.type != "cuda":
-        return GPU_BATCH_TOKENS // 4
+        return CPU_BATCH_TOKENS
     memory = torch.cuda.get_device_properties(device).total_memory
     return max(CPU_BATCH_TOKENS, min(GPU_BATCH_TOKENS, memory // (2 * BYTES_PER_TOKEN)))
 
