@@ -89,14 +89,14 @@ class _Block:
         self.image_features, self.labels, self.shape, self.at_once = image_features, labels, texts.shape, at_once
         self.cosines = Linear(texts.flatten(0, 1), None, dtype=texts.dtype)
         self.deviations = texts.new_empty(len(labels), len(texts))  # (N, p) over classes
-        each = max(1, texts.shape[0] * texts.shape[1])
-        self.rows = max(1, (at_once.kept if len(texts) == 1 else at_once.scores) // each)
+        self.of_image = max(1, texts.shape[0] * texts.shape[1])  # scores
         self.kept: Tensor | None = None
 
     def _blocks(self) -> Iterator[tuple[slice, Tensor]]:
         """Scores (n, p, C) of some images."""
-        for start in range(0, len(self.labels), self.rows):
-            x = self.image_features[start : start + self.rows]
+        rows = max(1, self.at_once.kept // self.of_image)
+        for start in range(0, len(self.labels), rows):
+            x = self.image_features[start : start + rows]
             yield slice(start, start + len(x)), self.cosines(x).view(len(x), *self.shape[:2])
 
     def decide(self) -> tuple[Tensor, Tensor]:
@@ -120,16 +120,12 @@ class _Block:
             inside = index  # filtering would make a GPU wait
             if len(scores) < len(self.labels):
                 inside = index[(index >= where.start) & (index < where.stop)] - where.start
-            for rows in inside.split(self._rows_at_once(scores)):
+            most = self.at_once.softmax if scores.device.type == "cpu" else self.at_once.scores
+            for rows in inside.split(max(1, most // self.of_image)):
                 logits = scores[rows].mul_(scale[:, None])  # (n, p, C)
                 labels = self.labels[where][rows][:, None, None].expand(-1, len(scale), 1)
                 total += logits.log_softmax(dim=2).gather(2, labels)[..., 0].double().sum(dim=0)
         return total / len(index)
-
-    def _rows_at_once(self, scores: Tensor) -> int:
-        """Number of images whose softmax is computed together."""
-        limit = self.at_once.softmax if scores.device.type == "cpu" else self.at_once.scores
-        return max(1, limit // max(1, scores[0].numel() if len(scores) else 1))
 
     def _again(self) -> Iterator[tuple[slice, Tensor]]:
         """The relative scores: kept, or computed again."""
