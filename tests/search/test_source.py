@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 
 import pytest
 import torch
@@ -49,3 +50,9 @@ def test_the_identity_of_images_is_their_features_and_labels(source):
         assert identity(changed, seed=2) == identity(source, seed=2), "image 5 is not of seed 2"
         assert identity(changed) != identity(source)
     assert identity(dataclasses.replace(source, template="{}."), seed=2) != identity(source, seed=2)
+
+
+def test_a_source_that_has_encoded_texts_can_be_sent_to_another_process(source):
+    counts = Meter(source, seed=1, period=True).count(["sharp"])
+    sent = pickle.loads(pickle.dumps(source))
+    assert Meter(sent, seed=1, period=True).count(["sharp"]) == counts

@@ -18,6 +18,7 @@ from functools import partial
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from wsoup.texts.models import halving, split_evenly
 from wsoup.texts.tokens import Tokens
@@ -84,10 +85,10 @@ class FastTexts:
             parts[-1].append(i)
         batches, group = [], object()
         for part in parts:
-            lengths = [len(prefixes[i]) for i in part]
-            rows = [[*prefixes[i], *([0] * (lengths[-1] - len(prefixes[i])))] for i in part]
-            index, tokens = (torch.tensor(values, device=self.tower.device) for values in (part, rows))
-            batches.append(PrefixBatch(index=index, tokens=tokens, lengths=torch.tensor(lengths), group=group))
+            tokens = pad_sequence([torch.tensor(prefixes[i], dtype=torch.int64) for i in part], batch_first=True)
+            index, tokens = torch.tensor(part).to(self.tower.device), tokens.to(self.tower.device)
+            lengths = torch.tensor([len(prefixes[i]) for i in part])
+            batches.append(PrefixBatch(index=index, tokens=tokens, lengths=lengths, group=group))
         return batches
 
     def fill(

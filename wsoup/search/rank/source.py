@@ -11,11 +11,10 @@ does not depend on batches, caches, restarts or workers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -75,7 +74,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Source:
-    """Images and class names of the source, on the encoder's device.
+    """Images and class names of the source.
 
     Attributes:
         encoder: the model.
@@ -93,30 +92,19 @@ class Source:
     template: str
     class_names: list[str]
 
-    def __getstate__(self) -> dict[str, Any]:
-        """State for another process: tensors on the CPU, and no cached texts."""
-        state = {name: value for name, value in self.__dict__.items() if name != "texts"}
-        state |= {name: state[name].cpu() for name in ("image_features", "labels")}
-        return state | {"subsets": {seed: index.cpu() for seed, index in self.subsets.items()}}
-
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        device = state["encoder"].device
-        moved = {name: state[name].to(device) for name in ("image_features", "labels")}
-        subsets = {seed: index.to(device) for seed, index in state["subsets"].items()}
-        self.__dict__.update(state, **moved, subsets=subsets)
-
     @cached_property
     def texts(self) -> PromptEncoder:
         """The encoder's text side, which encodes every class with every candidate."""
         return PromptEncoder.of(self.encoder)
 
     def images(self) -> ImageSet:
-        """All images, with the seeds as subsets, for scoring in one pass over the texts."""
+        """All images, with the seeds as subsets, for scoring in one pass over the texts; on the encoder's device."""
+        device = self.encoder.device
         return ImageSet(
-            self.image_features,
-            labels=self.labels,
+            self.image_features.to(device),
+            labels=self.labels.to(device),
             n_classes=len(self.class_names),
-            subsets=list(self.subsets.values()),
+            subsets=[index.to(device) for index in self.subsets.values()],
         )
 
     def text_blocks(self, texts: Sequence[str], *, period: bool) -> Iterator[Tensor]:
@@ -131,9 +119,9 @@ class Source:
         yield from (block for _, block in self.texts.grid_blocks(prompts.with_comma(stems), endings))
 
     def images_of(self, seed: int) -> tuple[Tensor, Tensor]:
-        """Features (N, D) and labels (N,) of one seed's few-shot images."""
-        index = self.subsets[seed]
-        return self.image_features[index], self.labels[index]
+        """Features (N, D) and labels (N,) of one seed's few-shot images, on the encoder's device."""
+        index, device = self.subsets[seed], self.encoder.device
+        return self.image_features[index].to(device), self.labels[index].to(device)
 
 
 def load_source(run: Run) -> Source:
@@ -153,11 +141,11 @@ def load_source(run: Run) -> Source:
         subset = [position[row] for row in rows if row in position]
         if len(rows) - len(subset) > skipped:
             raise MismatchError(f"{path} names images that {embeddings} lacks; run `dvc repro` to align them")
-        subsets[seed] = torch.tensor(subset, device=encoder.device)
+        subsets[seed] = torch.tensor(subset)
     return Source(
         encoder=encoder,
-        image_features=torch.from_numpy(features.features).to(encoder.device),
-        labels=torch.from_numpy(features.labels).to(encoder.device),
+        image_features=torch.from_numpy(features.features),
+        labels=torch.from_numpy(features.labels),
         subsets=subsets,
         template=features.attributes["template"],
         class_names=features.class_names,
