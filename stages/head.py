@@ -8,13 +8,13 @@ from functools import partial
 
 import pyarrow as pa
 
+from wsoup.check.soups import HeadParams, Heads
 from wsoup.disk import store
 from wsoup.disk.features import read_features
 from wsoup.disk.shards import Owner, Shard
 from wsoup.evaluate.heads import head_line
 from wsoup.heads.head import Head, best_head
 from wsoup.heads.kinds import checked
-from wsoup.heads.params import HeadParams, Heads
 from wsoup.params.section import load, one_of
 from wsoup.pipeline import stage
 from wsoup.runtime.work import finish_shards
@@ -43,8 +43,8 @@ def main(owner: Owner, name: str) -> None:
     lines = []
     for dataset in sorted(each["name"] for each in store.read_object(artifacts.evaluated)["datasets"]):
         test = read_features(artifacts.features(dataset, split="test"), encoder=encoder)
-        for seed, head in zip(run.seeds, heads, strict=True):
-            lines.append(head_line(head, name=name, soup=definition.soup, seed=seed, test=test))
+        pairs = zip(run.seeds, heads, strict=True)
+        lines += [head_line(head, name=name, soup=definition.soup, seed=seed, test=test) for seed, head in pairs]
     known = [line for line in lines if line is not None]
     attributes = run.about | {
         "parameters": heads[0].classifier.numel(),
@@ -54,9 +54,8 @@ def main(owner: Owner, name: str) -> None:
     }
     out = artifacts.results / "heads" / f"{name}.parquet"
     store.write_table(out, pa.Table.from_pylist(known), attributes=attributes)
-    left_out = [f"{head.n_correct} of {head.n_images}{head.note and f' ({head.note})'}" for head in heads]
-    print(f"left-out images right, by seed: {', '.join(left_out)}")
-    print(f"{out}: {name} on {', '.join(dict.fromkeys(str(line['dataset']) for line in known))}")
+    left_out = ", ".join(f"{head.n_correct} of {head.n_images}{head.note and f' ({head.note})'}" for head in heads)
+    print(f"{out}: {len(known)} lines; left-out images right, by seed: {left_out}")
 
 
 def fit(owner: Owner, definition: HeadParams, *, source: Source, soups: list[Soup]) -> Iterator[bytes]:

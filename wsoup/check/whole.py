@@ -9,11 +9,10 @@ from pathlib import Path
 
 from pydantic import model_validator
 
-from wsoup.check.soups import Soups
+from wsoup.check.soups import Heads, Soups
 from wsoup.evaluate.params import EvaluateParams, ReportParams
 from wsoup.evaluate.rows import judged_soups
 from wsoup.finetune.params import FinetuneParams
-from wsoup.heads.params import Heads
 from wsoup.params.inputs import Datasets, EmbedParams, EncoderParams, FewshotParams
 from wsoup.params.section import Name, Section, Seeds, load, parse
 from wsoup.search.rank.params import CandidatesParams, ScoreParams
