@@ -54,9 +54,16 @@ def waffle_texts(path: str | Path) -> list[str]:
     Raises:
         MissingError, PoolError: no such file, or it is no text.
     """
-    if not Path(path).exists():
-        raise MissingError(f"{path} does not exist; correct candidates.waffle in params.yaml")
-    return [line.strip().removesuffix(".") for line in read_text(path, kind=PoolError).splitlines() if line.strip()]
+    return [line.removesuffix(".") for line in lines_of(path)]
+
+
+def lines_of(path: str | Path) -> list[str]:
+    """The non-empty lines of a text file of candidates, without white space around them; raises as `waffle_texts`."""
+    try:
+        lines = read_text(path, kind=PoolError).splitlines()
+    except MissingError:
+        raise MissingError(f"{path} does not exist; correct its path under candidates in params.yaml") from None
+    return [line.strip() for line in lines if line.strip()]
 
 
 def read(path: str | Path, *, wording: str | None = None) -> Descriptors:

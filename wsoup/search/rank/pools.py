@@ -10,9 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from wsoup.base.errors import MissingError, PoolError
+from wsoup.base.errors import PoolError
 from wsoup.core.prompts import bare
-from wsoup.disk.files import read_text
 from wsoup.disk.store import require, write_bytes
 from wsoup.search.rank import gpt
 
@@ -112,8 +111,4 @@ def write_pool(path: str | Path, texts: Iterable[str]) -> None:
 
 def texts_of(path: str | Path) -> list[str]:
     """The non-empty lines of a text file, bare."""
-    path = Path(path)
-    if not path.exists():
-        raise MissingError(f"{path} does not exist; correct its path under candidates in params.yaml")
-    lines = read_text(path, kind=PoolError).splitlines()
-    return [line for line in map(bare, lines) if line]
+    return [text for text in map(bare, gpt.lines_of(path)) if text]
