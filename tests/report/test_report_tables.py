@@ -13,7 +13,6 @@ from report_made import CLASS_NAME, TOY_ENCODER, both_seeds, results
 from report_made import line as line_of
 
 from wsoup.disk import store
-from wsoup.disk.files import PRETRAINED
 from wsoup.paper import tables as paper
 from wsoup.report import labels
 from wsoup.report.accuracy import (
@@ -104,11 +103,6 @@ def test_numbers_stored_are_beside_the_papers():
         ("CoOp 3 tokens", 1536.0, 2000.0),
         ("Word Soup + CoOp m=8", 1538.0, 2000.0),
     ]
-
-
-def test_a_soup_cut_to_m_members_is_a_row():
-    run = results()
-    assert run.cells(PRETRAINED, run.row("word_soup@1")).of(["dtd"]).tolist() == [[1.0, 1.0]]
 
 
 def test_rows_of_undefined_soups_are_left_out():

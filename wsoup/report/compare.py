@@ -168,7 +168,11 @@ def compare(first: str = "HEAD", second: str = WORKSPACE, *, root: Path = Path()
         listed("params", params or ["the same in both"], width=width),
         f"{soup_title(new.soup):<16}{'before':>8}{'after':>8}{'change':>8}   {CONFIDENCE:.0%} interval",
         *(f"{c.place:<16}{c.before:>8.2f}{c.after:>8.2f}{c.verdict.mean:>+8.2f}   {c.interval()}" for c in main),
-        *(listed(f"members that {w} ({len(t)})", sorted(t), width=width) for w, t in members.items() if t),
+        *(
+            listed(f"members that {what} ({len(texts)})", sorted(texts), width=width)
+            for what, texts in members.items()
+            if texts
+        ),
     ]
     conclusion = textwrap.wrap(_conclusion(params, main), width=WIDTH)
     title, shown = "every other row that changed:", judged

@@ -116,8 +116,3 @@ def soup_title(name: str) -> str:
     """Label of a soup within a line: ``word soup``, ``soup word_k50``."""
     label = soup_label(name)
     return label[0].lower() + label[1:]
-
-
-def methods_of(rows: Sequence[TableRow]) -> list[Method]:
-    """The distinct methods of some rows."""
-    return list({row.method.name: row.method for row in rows}.values())
