@@ -95,16 +95,6 @@ def test_a_soup_of_another_encoder_is_refused_with_both_names(tmp_path):
         Soup.load(tmp_path / "x.json", encoder={**ENCODER, "model": "ViT-B-16"})
 
 
-def test_members_no_better_than_the_class_name_are_counted(tmp_path):
-    members = tuple(Member(text, n_correct=n, n_images=10) for text, n in (("a", 4), ("b", 5), ("c", 6)))
-    soup = Soup("chains", 1, "a {}.", {"model": "m", "pretrained": "w"}, members, class_name_correct=5)
-    soup.save(tmp_path / "soup.json")
-    assert Soup.load(tmp_path / "soup.json") == soup
-    assert soup.no_better == 2
-    assert replace(soup, kind="greedy").no_better == 0  # whose members were counted together
-    assert replace(soup, class_name_correct=None).no_better == 0
-
-
 # ------------------------------------------------------------------------------------------------- all seeds
 
 FIRST = Soup("top", 2, "a photo of a {}.", ENCODER, (Member("sharp", 7, 10), Member("old", 6, 10)))

@@ -137,13 +137,11 @@ def write_sheet(path: Path, predictions: Sequence[Prediction], *, title: str) ->
 
 def _figure(prediction: Prediction) -> str:
     photo, wrong = prediction.photo, prediction.right is False
-    pairs = zip(prediction.classes, prediction.probabilities, strict=True)
-    ranking = ", ".join(f"{name} {probability:.0%}" for name, probability in pairs)
     answer = f"<b>{escape(prediction.classes[0])}</b>, is {escape(str(photo.label))}<br>" if wrong else ""
     place = "/".join(Path(photo.path).parts[-2:])
     return (
-        f"<figure{' class=wrong' * wrong}><img src='{_thumbnail(photo.path)}' alt='{escape(photo.path, quote=True)}' "
-        f"title='{escape(ranking, quote=True)}'><figcaption>{answer}{prediction.probabilities[0]:.0%} "
+        f"<figure{' class=wrong' * wrong}><img src='{_thumbnail(photo.path)}' alt='{escape(photo.path, quote=True)}'>"
+        f"<figcaption>{answer}{prediction.probabilities[0]:.0%} "
         f"{escape(place)}</figcaption></figure>"
     )
 

@@ -30,13 +30,12 @@ def show(soup: Soup) -> Group:
     table.add_column("grew: right in the search after each word or descriptor", overflow="fold")
     for number, member in enumerate(soup.members, start=1):
         steps = shown(" → ".join(f"{step.added} {step.n_correct}" for step in member.trace))
-        table.add_row(str(number), _text(member.text), *_counts(member), escape(steps))
+        table.add_row(str(number), escape(shown(member.text)) or CLASS_NAME_ONLY, *_counts(member), escape(steps))
     lines = [summary(soup)]
     if soup.class_name_correct is not None:
         n_images = next((member.n_images for member in soup.members if member.n_images), 0)
         baseline = f"class name only: {soup.class_name_correct} of {n_images} right"
-        no_better = f"; {soup.no_better} of {len(soup.members)} members are no better" if soup.no_better else ""
-        lines.append(f"{baseline} (`right`: finished, with a final period){no_better}")
+        lines.append(f"{baseline} (`right`: finished, with a final period)")
     return Group(*map(Text, lines), table)
 
 
@@ -72,10 +71,6 @@ def export(soup: Soup, *, form: str, template: str | None = None) -> str:
     if broken is not None:
         raise ParamsError(f"{broken[:80]!r} holds a line break: text has one line per text; use another --format")
     return "".join(f"{text}\n" for text in templates)
-
-
-def _text(text: str) -> str:
-    return escape(shown(text)) or CLASS_NAME_ONLY
 
 
 def _counts(member: Member) -> tuple[str, str]:

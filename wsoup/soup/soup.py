@@ -89,19 +89,6 @@ class Soup:
         """``seed 1``, or ``all seeds``."""
         return "all seeds" if self.seed is None else f"seed {self.seed}"
 
-    @property
-    def together(self) -> bool:
-        """Whether a member's count is that of the soup up to and including it, not of the member alone."""
-        return self.kind in COUNTED_TOGETHER
-
-    @property
-    def no_better(self) -> int:
-        """Number of members that get no more right than the class name alone; 0 unless counted one by one."""
-        if self.class_name_correct is None or self.together:
-            return 0
-        counts = [member.n_correct for member in self.members if member.n_correct is not None]
-        return sum(count <= self.class_name_correct for count in counts)
-
     @at_the_door
     def templates(self, template: Template | None = None, *, place: Words = "{}") -> list[str]:
         """Prompt templates with one ``{}`` for the class name, as `open_clip.build_zero_shot_classifier` takes them.
