@@ -45,10 +45,6 @@ class ClassToken:
     id: int
     null: int
 
-    def after(self, length: int, *, context: int) -> Tokens:
-        """The tokens after a text of `length` tokens that are visible to any token."""
-        return (self.null, self.id) if length < context else (self.id,)
-
 
 class SplitTokenizer:
     """Tokenises prefixes and suffixes on their own.
@@ -91,10 +87,11 @@ class SplitTokenizer:
         return [tokens[len(self.start) :] for tokens in self._tokens(texts)]
 
     def finished(self, tokens: Tokens) -> Tokens:
-        """A text's tokens, or its suffix's, followed by the class token if the tower has one."""
+        """A text's tokens, or its suffix's, and those after it that are visible to any token: the class token's."""
         if self.class_token is None:
             return tokens
-        return tokens + self.class_token.after(len(tokens), context=self.context)
+        null = (self.class_token.null,) if len(tokens) < self.context else ()
+        return (*tokens, *null, self.class_token.id)
 
     def accepts_suffix(self, prefix: Tokens) -> bool:
         """Whether the mask after this prefix depends on its length alone: padding inside it hides what follows."""
