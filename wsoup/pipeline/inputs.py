@@ -9,11 +9,8 @@ params, so another version is a change like any other. DVC reads that file and n
 `wsoup check` and `make setup` compare the two.
 """
 
-import hashlib
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +29,8 @@ VERSIONS = Path("data/packages.yaml")
 def read_inputs(stage: str) -> dict[str, object]:
     """The params of a stage such as ``soup@word`` by its entry in dvc.yaml, and the state of every file in its deps.
 
-    Keys are ``params.yaml: soups.word``, or the path of a file. The state of code is its MD5; of data its size,
-    modification time and inode, as in DVC's own cache. Empty if there is no dvc.yaml: then nothing is recorded.
+    Keys are ``params.yaml: soups.word``, or the path of a file, whose state is its size, modification time and inode,
+    as in DVC's own cache. Empty if there is no dvc.yaml: then nothing is recorded.
     """
     if not DVC_YAML.is_file():
         return {}
@@ -44,7 +41,7 @@ def read_inputs(stage: str) -> dict[str, object]:
             content = read_yaml(file)
             states |= {f"{file}: {key}": _at(content, key) for key in (_filled(key, scope) for key in keys)}
     deps = [Path(_filled(dep, scope)) for dep in entry.get("deps", [])]
-    return states | {str(path): _state(path) for dep in deps for path in files_of(dep)}
+    return states | {str(path): _state(path) for dep in deps for path in _files(dep)}
 
 
 def outs_by_stage() -> dict[str, list[str]]:
@@ -99,34 +96,19 @@ def _at(values: object, key: str) -> object:
     return values
 
 
-def files_of(path: Path) -> Iterator[Path]:
-    """The files of a dep or out, without those that DVC ignores."""
-    if not path.is_dir():
-        yield path
-        return
-    for folder, folders, files in os.walk(path):
-        folders[:] = [name for name in folders if name != "__pycache__"]
-        yield from (Path(folder, name) for name in files if not IGNORED.fullmatch(name))
+def _files(dep: Path) -> Iterator[Path]:
+    """The files of a dep, without those that DVC ignores."""
+    inside = dep.rglob("*") if dep.is_dir() else [dep]
+    return (path for path in inside if not path.is_dir() and not IGNORED.fullmatch(path.name))
 
 
 def _state(path: Path) -> object:
     """A value that changes when the file does; None if there is no file."""
-    if path.parts[0] in ("stages", "wsoup", "code"):
-        return md5(path)
     try:
         status = path.stat()
     except OSError:
         return None
     return status.st_size, status.st_mtime_ns, status.st_ino
-
-
-def md5(path: str | Path) -> str | None:
-    """MD5 of a file's bytes in hex; None if it cannot be read."""
-    try:
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, partial(hashlib.md5, usedforsecurity=False)).hexdigest()
-    except OSError:
-        return None
 
 
 def code_file(room: str) -> str:

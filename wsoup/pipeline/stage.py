@@ -14,42 +14,25 @@ stages list the names of params.yaml.
 import argparse
 import contextlib
 import gc
-import json
 import os
 import platform
-import re
 import shutil
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import yaml
 from filelock import FileLock, Timeout
 
-from wsoup.base.errors import MismatchError, ParamsError, WsoupError
+from wsoup.base.errors import MismatchError, WsoupError
 from wsoup.disk import code
 from wsoup.disk.atomic import check_no_link, remove_half_written
-from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.disk.store import make_cache_dir
-from wsoup.pipeline.inputs import (
-    check_packages,
-    check_unchanged,
-    files_of,
-    is_of_this_wsoup,
-    md5,
-    outs_by_stage,
-    read_inputs,
-)
-from wsoup.runtime.process import (
-    INTERRUPTED,
-    errors_in_one_line,
-    finished,
-    interruptible,
-    print_anything,
-)
+from wsoup.pipeline.inputs import check_packages, check_unchanged, is_of_this_wsoup, outs_by_stage, read_inputs
+from wsoup.runtime.process import INTERRUPTED, errors_in_one_line, finished, interruptible, print_anything
 
 LOCK = Path("dvc.lock")
 
@@ -63,7 +46,6 @@ def run(main: Callable[..., None]) -> None:
     """
     script = Path(sys.argv[0]).resolve()
     name, takes_item = script.stem, main.__code__.co_argcount > 1
-    owner = None
     if not gc.isenabled():  # see `stages`
         gc.freeze()  # the collector need not look at imported modules again
         gc.enable()
@@ -74,19 +56,19 @@ def run(main: Callable[..., None]) -> None:
             name = name if item is None else f"{name}@{item}"
             _check_tree(script)
             check_packages(code.packages(script))
-            _check_folders()
-            remove_strays()
-            inputs = read_inputs(name)
-            owner = Owner.of(script, name=name)
+            outs = outs_by_stage()
+            for out in map(Path, outs.get(name, ())):
+                for folder in (out, *out.parents):
+                    check_no_link(folder)  # before any work; links to files are DVC's own and lead into its cache
+            remove_strays({out for of_stage in outs.values() for out in of_stage})
+            inputs, owner = read_inputs(name), Owner.of(script, name=name)
             with _locked(name):
-                remove_half_written(*outs_by_stage().get(name, ()), owner.folder)
+                remove_half_written(*outs.get(name, ()), owner.folder)
                 main(owner, *([] if item is None else [item]))
                 check_unchanged(name, since=inputs)
                 owner.finished()
     except KeyboardInterrupt:
-        kept = owner is not None and owner.begun()
-        what = "finished work is kept, run it again to continue" if kept else "nothing was finished, run it again"
-        print(f"{script.stem}: interrupted; {what}", file=sys.stderr)
+        print(f"{script.stem}: interrupted; finished work is kept, run it again to continue", file=sys.stderr)
         raise SystemExit(INTERRUPTED) from None
     finished()
 
@@ -94,16 +76,13 @@ def run(main: Callable[..., None]) -> None:
 def _read_command_line(script: Path, *, doc: str, takes_item: bool) -> str | None:
     """The item, from the command line or from DVC."""
     parser = argparse.ArgumentParser(prog=f"python -m stages.{script.stem}", description=doc, allow_abbrev=False)
-    if takes_item:
-        parser.add_argument("item", nargs="?", help="a name in params.yaml; DVC gives it in DVC_STAGE")
-    arguments = parser.parse_args()
-    if not takes_item:
-        return None
     stage, _, item = os.environ.get("DVC_STAGE", "").rpartition(":")[2].partition("@")
-    item = arguments.item or (item if stage == script.stem else "")
-    if not item:
-        raise ParamsError(f"stage {script.stem!r} needs a name: python -m stages.{script.stem} NAME")
-    return str(item)
+    given = item if stage == script.stem else None
+    if takes_item:
+        about = "a name in params.yaml; DVC gives it in DVC_STAGE"
+        parser.add_argument("item", nargs="?" if given else None, default=given, help=about)
+    arguments = parser.parse_args()
+    return str(arguments.item) if takes_item else None
 
 
 def _check_tree(script: Path) -> None:
@@ -123,15 +102,6 @@ def _check_tree(script: Path) -> None:
         )
 
 
-def _check_folders() -> None:
-    """Refuse links to folders among the outs before any work; links to files are DVC's own and lead into its cache."""
-    for top in (Artifacts().folder, Artifacts().reports):
-        check_no_link(top)
-        for parent, folders, _ in os.walk(top):
-            for folder in folders:
-                check_no_link(Path(parent) / folder)
-
-
 @contextlib.contextmanager
 def _locked(name: str) -> Iterator[None]:
     """Hold the lock of one stage, so that two runs never mix their files."""
@@ -144,48 +114,45 @@ def _locked(name: str) -> Iterator[None]:
         who = holder.read_text(encoding="utf-8") if holder.exists() else "another process"
         raise WsoupError(f"stage {name!r} is running here already ({who}); wait for it, or stop it") from None
     try:  # from here on an interrupt removes the file too
-        with contextlib.suppress(OSError):  # a full disk; the lock is held all the same
-            who = f"process {os.getpid()} of {platform.node()}"
-            holder.write_text(f"{who} since {time.strftime('%Y-%m-%d %H:%M:%S')}", encoding="utf-8")
+        since = time.strftime("%Y-%m-%d %H:%M:%S")
+        holder.write_text(f"process {os.getpid()} of {platform.node()} since {since}", encoding="utf-8")
         yield
     finally:
         holder.unlink(missing_ok=True)
         lock.release()
 
 
-def remove_strays() -> None:
-    """Remove them, with a line for each, and a line for each that DVC's cache does not hold."""
-    text = LOCK.read_text(encoding="utf-8", errors="replace") if LOCK.is_file() else ""
-    lines = set(re.findall(r"^    - path: (artifacts/.+)$", text, re.MULTILINE))  # parsing it all takes a second
-    current = {out for outs in outs_by_stage().values() for out in outs}
-    folders = {str(parent) for out in current for parent in Path(out).parents}
-    strays = [Path(line) for line in sorted(lines - current - folders) if Path(line).exists()]
-    if not strays:
+def remove_strays(current: set[str]) -> None:
+    """Remove results that dvc.lock records and no stage makes now, with a line for each, also for what is left.
+
+    Args:
+        current: the outs of all stages.
+    """
+    if not LOCK.is_file():
         return
-    locked = yaml.safe_load(text)["stages"].values()
-    recorded = {out["path"]: str(out.get("md5")) for stage in locked for out in stage.get("outs", ())}
-    asked = subprocess.run(["dvc", "cache", "dir"], capture_output=True, text=True, check=False)
-    cache = Path(asked.stdout.strip(), "files", "md5")
-    for path in strays:
+    locked = yaml.load(LOCK.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    recorded = {
+        out["path"]: str(out.get("md5")) for stage in locked["stages"].values() for out in stage.get("outs", ())
+    }
+    used = current.union(str(parent) for out in current for parent in Path(out).parents)
+    for path in (Path(out) for out in sorted(recorded.keys() - used) if out.startswith("artifacts/")):
         what = f"{path}: params.yaml no longer names it"
-        if _is_held(path, digest=recorded.get(str(path), ""), cache=cache):
+        if not path.exists():
+            continue
+        if _is_held(path, digest=recorded[str(path)]):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
             print(f"removed {what} (DVC's cache still has it)", file=sys.stderr)
         else:
             print(f"left {what}, and DVC's cache does not hold it; move it out of artifacts/", file=sys.stderr)
 
 
-def _is_held(path: Path, *, digest: str, cache: Path) -> bool:
+def _is_held(path: Path, *, digest: str) -> bool:
     """Whether a file or folder is as dvc.lock records it, and DVC's cache holds every file of it."""
+    from dvc.repo import Repo  # a second, and few runs need it
+    from dvc_data.hashfile.build import build
 
-    def place(md5_in_hex: str) -> Path:
-        return cache / md5_in_hex[:2] / md5_in_hex[2:]
-
-    expected: Mapping[str, str] = {str(path): digest}
-    if digest.endswith(".dir"):
-        if not place(digest).is_file():
-            return False
-        listed = json.loads(place(digest).read_bytes())
-        expected = {str(path / entry["relpath"]): entry["md5"] for entry in listed}
-    actual = {str(file): md5(file) for file in files_of(path)}
-    return actual == expected and all(place(each).is_file() for each in expected.values())
+    with Repo(".") as repo:
+        cache, place = repo.cache.local, os.path.abspath(path)
+        present: Any = build(cache, place, repo.fs, "md5", dry_run=True, ignore=repo.dvcignore)[2]
+        inside = [entry.value for _, _, entry in present] if path.is_dir() else []
+        return present.oid == digest and all(map(cache.exists, (digest, *inside)))
