@@ -94,11 +94,11 @@ def packages_command(
 
     Example: wsoup packages
     """
-    from wsoup.disk import code
+    from wsoup.disk import code, store
     from wsoup.pipeline import inputs, workspace
 
     if accept:
-        workspace.accept_packages()
+        store.write_bytes(inputs.VERSIONS, workspace.versions_yaml(code.installed()).encode())
     inputs.check_packages(code.installed())
     print(f"{inputs.VERSIONS}: {', '.join(f'{name} {version}' for name, version in code.installed().items())}")
 

@@ -56,52 +56,28 @@ GROUPS = {
 def create(folder: Path) -> list[str]:
     """Make a pipeline folder or bring one up to date; returns one line on each thing done.
 
+    A file that the user has changed stays, and so does one that this wsoup no longer has.
+
     Raises:
         DataError: the folder holds something else, or its record of files is damaged.
     """
     record = folder / RECORD
     if folder.exists() and any(folder.iterdir()) and not record.is_file():
         raise DataError(f"{folder} is not empty and was not made by `wsoup init`; name a new folder")
-    recorded = _recorded_digests(record) if record.is_file() else {}
-    digests, kept, removed = {}, [], []
+    recorded = store.read_object(record).get("files") if record.is_file() else {}
+    if not isinstance(recorded, dict):
+        raise DataError(f"{record} is not what `wsoup init` wrote; restore it from git, or make a new folder")
+    digests, kept = {}, []
     for name, content in sorted(_contents().items()):
-        path, new = folder / name, hashlib.sha256(content).hexdigest()
-        current = _digest(path)
-        if current not in (None, new) and (name in USER_FILES or current != recorded.get(name)):
-            if name not in USER_FILES:
-                kept.append(name)
-            digests[name] = recorded.get(name, new)
-            continue
-        if current != new:
+        path, digests[name] = folder / name, hashlib.sha256(content).hexdigest()
+        current = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+        if current is None or (name not in USER_FILES and current == recorded.get(name) != digests[name]):
             store.write_bytes(path, content)
-        digests[name] = new
-    for name in set(recorded) - set(digests):  # files of an earlier wsoup that this one no longer has
-        if _digest(folder / name) == recorded[name]:
-            (folder / name).unlink()
-            removed.append(name)
+        elif name not in USER_FILES and current != digests[name]:
+            kept.append(f"kept as you changed it: {name}")
     store.write_json(record, {"wsoup": wsoup.__version__, "files": digests})
-    done = [f"{folder}: a pipeline folder of wsoup {wsoup.__version__}, {len(digests)} files"]
-    done += [f"kept as you changed it: {name}" for name in kept]
-    done += [f"removed, this wsoup has none: {name}" for name in sorted(removed)]
-    return done + _set_up_dvc(folder)
-
-
-def _digest(path: Path) -> str | None:
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
-
-
-def _recorded_digests(record: Path) -> dict[str, str]:
-    """The files that `wsoup init` wrote, with their digests."""
-    content = store.read_json(record)
-    files = content.get("files") if isinstance(content, dict) else None
-    folder = record.parents[1].resolve()
-    if not isinstance(files, dict) or not all(
-        isinstance(digest, str) and folder in (folder / name).resolve().parents for name, digest in files.items()
-    ):
-        raise DataError(
-            f"{record} is not what `wsoup init` wrote; restore it from git, or make a new folder and copy params.yaml"
-        )
-    return files
+    done = f"{folder}: a pipeline folder of wsoup {wsoup.__version__}, {len(digests)} files"
+    return [done, *kept, *_set_up_dvc(folder)]
 
 
 def _contents() -> dict[str, bytes]:
@@ -134,21 +110,15 @@ def _set_up_dvc(folder: Path) -> list[str]:
     if config.exists():
         return []
     lines, done = "[core]\n    analytics = false\n    check_update = false\n", []
-    if not shutil.which("git"):
-        lines += "    no_scm = true\n"
-        done = ["git is not installed: `dvc repro` works, experiments and `wsoup compare` do not"]
-    elif not git("rev-parse", "--is-inside-work-tree", folder=folder):
-        git("init", "--quiet", folder=folder)
+    if not git("rev-parse", "--is-inside-work-tree", folder=folder):
         done = ["a git repository was begun there: `git add -A && git commit -m begin`"]
+        if git("init", "--quiet", folder=folder) is None:
+            lines += "    no_scm = true\n"
+            done = ["git is not installed: `dvc repro` works, experiments and `wsoup compare` do not"]
     config.parent.mkdir(parents=True, exist_ok=True)
     config.write_text(lines, encoding="utf-8")
     (config.parent / ".gitignore").write_text("/config.local\n/tmp\n/cache\n", encoding="utf-8")
     return done
-
-
-def accept_packages() -> None:
-    """Record the installed versions as those that the results here belong to."""
-    store.write_bytes(VERSIONS, versions_yaml(code.installed()).encode())
 
 
 def versions_yaml(installed: Mapping[str, str]) -> str:
@@ -159,17 +129,10 @@ def versions_yaml(installed: Mapping[str, str]) -> str:
 
 
 class Entry(NamedTuple):
-    """One thing in the cache folder.
-
-    Attributes:
-        path: a file or folder.
-        stage: whose it is; "" for what no stage owns.
-        useless: why no stage can use it; None if one can, or if it is not a stage's.
-    """
+    """A file or folder in the cache folder; `useless` if it is of a stage, and no stage has this code and packages."""
 
     path: Path
-    stage: str = ""
-    useless: str | None = None
+    useless: bool = False
 
     def size(self) -> int:
         """Bytes."""
@@ -192,14 +155,12 @@ def look() -> list[Entry]:
         raise MismatchError(
             f"this is the wsoup of {code.ROOT}, not the one of {beside.parent}; run `python -m wsoup cache` there"
         )
-    stages = {name: Owner.of(_script(name), name=name) for name in stage_names() if _script(name).is_file()}
+    versions = {name: Owner.of(_script(name), name=name).version for name in stage_names() if _script(name).is_file()}
     entries = []
     for path in sorted(cache.iterdir()) if cache.is_dir() else ():
         if path.is_dir() and _script(path.name).is_file():
-            why = "its code or packages have changed" if path.name in stages else "no stage of this name"
-            for version in sorted(path.glob("[0-9a-f]*/")):
-                current = path.name in stages and version.name == stages[path.name].version
-                entries.append(Entry(version, path.name, None if current else why))
+            shards = sorted(path.glob("[0-9a-f]*/"))
+            entries += [Entry(version, useless=version.name != versions.get(path.name)) for version in shards]
         else:
             entries.append(Entry(path))
     return entries
@@ -217,14 +178,13 @@ def prune(entries: Iterable[Entry]) -> Iterator[str]:
     """
     store.check_made_by_wsoup(store.cache_dir())
     for entry in (entry for entry in entries if entry.useless):
-        size = entry.size()
+        stage, size = entry.path.parent.name, decimal(entry.size())
         try:
-            with FileLock(store.cache_dir() / "locks" / f"{entry.stage}.lock", timeout=0):
-                shutil.rmtree(entry.path) if entry.path.is_dir() else entry.path.unlink(missing_ok=True)
+            with FileLock(store.cache_dir() / "locks" / f"{stage}.lock", timeout=0):
+                shutil.rmtree(entry.path)
+            yield f"removed {entry.path} ({size})"
         except Timeout:
-            yield f"kept {entry.path}: stage {entry.stage!r} is running"
-        else:
-            yield f"removed {entry.path} ({decimal(size)}): {entry.useless}"
+            yield f"kept {entry.path}: stage {stage!r} is running"
 
 
 def shown(entries: Iterable[Entry]) -> Iterator[str]:
@@ -232,5 +192,6 @@ def shown(entries: Iterable[Entry]) -> Iterator[str]:
     total = 0
     for entry in entries:
         total += (size := entry.size())
-        yield f"{decimal(size):>10}  {os.path.relpath(entry.path)}{f': {entry.useless}' if entry.useless else ''}"
+        why = ": no stage has this name, code and packages" if entry.useless else ""
+        yield f"{decimal(size):>10}  {os.path.relpath(entry.path)}{why}"
     yield f"{decimal(total):>10}  in all; `wsoup cache --prune` removes what no stage can use"
