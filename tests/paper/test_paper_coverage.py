@@ -117,9 +117,7 @@ def test_a_size_that_is_not_evaluated_leaves_its_row_out():
 def test_pools_without_a_file_count_as_the_authors(tmp_path):
     (tmp_path / "words.txt").write_text("".join(f"w{i}\n" for i in range(1500)))
     rows = by_name(profile(gpt_descriptors=str(tmp_path), words=str(tmp_path / "words.txt")))
-    assert rows["zero_shot/Word soup"].marks == [
-        "candidates.words: 1,500 texts, not the authors' list of 9,894 (--words)"
-    ]
+    assert rows["zero_shot/Word soup"].marks == ["candidates.words: 1,500 texts, not the authors' list of 9,894"]
     assert rows["zero_shot/Descriptor soup"].marks == rows["zero_shot/CLIP ZS"].marks == []
 
 

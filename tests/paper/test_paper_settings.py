@@ -117,8 +117,7 @@ def test_another_pool_marks_every_row_drawn_from_it(pool: str, rows: list[str]):
     phrases = differing(
         replace(settings, pools={**settings.pools, pool: toy}), paper=PAPER, variant="pretrained", row="waffle"
     )
-    option = " (--words)" if pool == "words" else ""
-    assert phrases == [f"candidates.{pool}: 400 texts, not the authors' list of {PAPER.pools[pool]['count']:,}{option}"]
+    assert phrases == [f"candidates.{pool}: 400 texts, not the authors' list of {PAPER.pools[pool]['count']:,}"]
 
 
 def test_the_authors_list_of_waffles_texts_takes_the_mark_away():

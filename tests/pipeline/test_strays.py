@@ -74,3 +74,11 @@ def test_a_dataset_that_is_taken_out_does_not_fail_the_next_run(project: Project
     run.write_params(params)
     printed = run.run("dvc", "repro", "evaluated")
     assert printed.count("removed artifacts/manifests/other.parquet: params.yaml no longer names it (DVC's") == 1
+
+
+def test_a_lock_file_that_dvc_did_not_write_is_named(project: Project, tmp_path: Path) -> None:
+    run = project.copy(tmp_path / "run")
+    for text in ("", "[]", "a: [", "<<<<<<< HEAD\nstages:\n=======\n"):
+        (run.folder / "dvc.lock").write_text(text)
+        printed = run.run("python", "-m", "stages.fewshot", good=False)
+        assert printed == "error: dvc.lock is not as DVC writes it; restore it from git\n"

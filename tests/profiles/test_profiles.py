@@ -214,26 +214,6 @@ def test_one_list_makes_the_toys_methods_and_the_papers() -> None:
     assert shown == {name: known[name] for name in ("coop", "coop_diverse")}
 
 
-def test_the_number_in_a_methods_name_is_its_size() -> None:
-    theirs = of_paper(methods="all").finetune.methods
-    for name, method in theirs.items():
-        *stem, number = name.split("_")
-        if not number.isdigit():
-            continue
-        tune = method.tune.model_dump()
-        sizes = {"bitfit": "blocks", "ssf": "blocks", "lora": "rank", "adapter": "reduction", "proda": "members"}
-        sizes |= {"clip": "reduction"}
-        size = method.members if stem == ["coop", "diverse"] else tune[sizes.get(stem[0], "tokens")]
-        assert size == int(number), name
-    assert {theirs[name].tune.depth for name in theirs if name.startswith(("vpt_deep", "maple"))} == {3}
-    assert {theirs[name].tune.depth for name in theirs if name.startswith("vpt_shallow")} == {1}
-
-
-@pytest.mark.parametrize(("group", "count"), [("core", 4), ("few-shot", 11), ("diversity", 8), ("all", 61)])
-def test_groups_of_methods(group: str, count: int) -> None:
-    assert len(files.methods_of(group)) == count
-
-
 # ------------------------------------------------------------------------------------------------------------ own
 
 

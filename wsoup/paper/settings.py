@@ -7,7 +7,6 @@ Images and classes of a dataset are counted elsewhere (`wsoup.datasets.paper`), 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
@@ -25,10 +24,8 @@ SHARED_KEYS = ("iterations", "batch_size", "batches", "momentum", "weight_decay"
 """Keys of section finetune that all methods share."""
 AS_FINE = {"encoder.precision": ("reference", "fp16")}
 """Values as good as the paper's: the authors' own texts and images are in half precision."""
-ENSEMBLE_KEYS = ("baseline_template",)
-"""Keys of a dataset that its prompt ensemble depends on."""
-GPT_KEYS = (*ENSEMBLE_KEYS, "gpt_names", "gpt_wording")
-"""Keys of a dataset that its GPT texts depend on."""
+BY_CLASS = {"ensemble": ("baseline_template",), "gpt": ("baseline_template", "gpt_names", "gpt_wording")}
+"""Beginning of the key of a row whose texts differ by class -> keys of a dataset that they depend on."""
 DRAWN_FROM = {
     "random_descriptors": ("descriptors",),
     "upper_bound": ("descriptors",),
@@ -79,10 +76,6 @@ class Settings:
         roots = tuple(f"{prefix}." for prefix in prefixes)
         return [key for key in self.values if key in prefixes or key.startswith(roots)]
 
-    def section(self, prefix: str) -> dict[str, object]:
-        """The values below a key, by the rest of their keys."""
-        return {key.removeprefix(f"{prefix}."): self.values[key] for key in self.below(prefix)}
-
 
 def marks(run: Settings, *, paper: Settings, encoder: Mapping[str, object], variant: str, row: str) -> list[str]:
     """Why a row of a run is not comparable with the paper's on any dataset: another encoder, settings that differ.
@@ -129,8 +122,7 @@ def differing(run: Settings, *, paper: Settings, variant: str, row: str) -> list
             phrases.append(f"{key}: {_shown(ours)}, the paper's {_shown(theirs)}")
     if variant != PRETRAINED or soups:
         phrases += images_differ(run)
-    if row == "ensemble" or row.startswith("gpt_"):
-        phrases += _baselines_differ(run, keys=ENSEMBLE_KEYS if row == "ensemble" else GPT_KEYS)
+    phrases += _baselines_differ(run, keys=BY_CLASS.get(row.partition("_")[0], ()))
     drawn_from = [pools for start, pools in DRAWN_FROM.items() if row.startswith(start)]
     if row.startswith("waffle") and _has_list(paper.differs["waffle"], run, variant=variant):
         drawn_from = []
@@ -140,8 +132,8 @@ def differing(run: Settings, *, paper: Settings, variant: str, row: str) -> list
 
 def images_differ(run: Settings) -> Iterable[str]:
     """Why the few-shot images are not the paper's; the authors' draws of ImageNet are CoOp's pickles."""
-    roles = {key: role for key, role in run.values.items() if re.fullmatch(r"datasets\.[^.]+\.role", key)}
-    for source in (key.split(".")[1] for key, role in roles.items() if role == "source"):
+    roles = [key for key, value in run.values.items() if value == "source" and fnmatch(key, "datasets.*.role")]
+    for source in (key.split(".")[1] for key in roles):
         if source in ("imagenet", "laion"):
             yield from dataset_differs(run, source, test_split="test")  # no soup is selected on the test split
         if source == "laion":
@@ -224,8 +216,7 @@ def _pool_differs(pool: str, run: Settings, paper: Settings) -> Iterable[str]:
     if ours.get("digest") != theirs["digest"]:
         count = ours.get("count")
         texts = f"{count:,} texts" if count is not None else "an unknown list"
-        option = " (--words)" if pool == "words" else ""  # of `wsoup profile paper`
-        yield f"candidates.{pool}: {texts}, not the authors' list of {theirs['count']:,}{option}"
+        yield f"candidates.{pool}: {texts}, not the authors' list of {theirs['count']:,}"
 
 
 def flat(value: object, *, prefix: str = "") -> dict[str, object]:

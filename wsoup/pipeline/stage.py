@@ -57,10 +57,11 @@ def run(main: Callable[..., None]) -> None:
             _check_tree(script)
             check_packages(code.packages(script))
             outs = outs_by_stage()
-            for out in map(Path, outs.get(name, ())):
-                for folder in (out, *out.parents):
-                    check_no_link(folder)  # before any work; links to files are DVC's own and lead into its cache
-            remove_strays({out for of_stage in outs.values() for out in of_stage})
+            every = [Path(out) for of_stage in outs.values() for out in of_stage]
+            places = {place for out in every for place in (out, *out.parents)}
+            for place in places:
+                check_no_link(place)  # before any work; links to files are DVC's own and lead into its cache
+            remove_strays(places)
             inputs, owner = read_inputs(name), Owner.of(script, name=name)
             with _locked(name):
                 remove_half_written(*outs.get(name, ()), owner.folder)
@@ -122,23 +123,22 @@ def _locked(name: str) -> Iterator[None]:
         lock.release()
 
 
-def remove_strays(current: set[str]) -> None:
+def remove_strays(current: set[Path]) -> None:
     """Remove results that dvc.lock records and no stage makes now, with a line for each, also for what is left.
 
     Args:
-        current: the outs of all stages.
+        current: the outs of all stages, and their folders.
     """
     if not LOCK.is_file():
         return
-    locked = yaml.load(LOCK.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    recorded = {
-        out["path"]: str(out.get("md5")) for stage in locked["stages"].values() for out in stage.get("outs", ())
-    }
-    used = current.union(str(parent) for out in current for parent in Path(out).parents)
-    for path in (Path(out) for out in sorted(recorded.keys() - used) if out.startswith("artifacts/")):
+    try:
+        locked = yaml.load(LOCK.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))["stages"].values()
+    except (yaml.YAMLError, LookupError, TypeError):
+        raise MismatchError(f"{LOCK} is not as DVC writes it; restore it from git") from None
+    recorded = {out["path"]: str(out.get("md5")) for stage in locked for out in stage.get("outs", ())}
+    strays = sorted({Path(out) for out in recorded if out.startswith("artifacts/")} - current)
+    for path in filter(Path.exists, strays):
         what = f"{path}: params.yaml no longer names it"
-        if not path.exists():
-            continue
         if _is_held(path, digest=recorded[str(path)]):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
             print(f"removed {what} (DVC's cache still has it)", file=sys.stderr)
