@@ -50,7 +50,7 @@ def profile_paper(
     source: Annotated[
         str,
         typer.Option(
-            help="imagenet, another dataset with training images, or laion:FOLDER (images, a folder or tar per class)."
+            help="imagenet, another dataset with training images, or laion:FOLDER (images, a folder per class)."
         ),
     ] = "imagenet",
     words: Annotated[

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from wsoup.base.errors import MismatchError, MissingError, needing, one_line
+from wsoup.base.errors import MismatchError, MissingError, one_line
 from wsoup.disk.atomic import replacing
 from wsoup.disk.store import check_encoder, fingerprint
 
@@ -58,8 +58,8 @@ class ImageFeatures:
 
 def write_features(path: str | Path, value: ImageFeatures) -> None:
     """Write one Zarr v3 group with arrays ``image_features``, ``labels`` and ``rows``, and their checksums."""
-    with needing():
-        import zarr
+    import zarr
+
     with replacing(path) as temporary:
         group: Any = zarr.create_group(store=str(temporary), zarr_format=3)
         checksums = {
@@ -107,8 +107,8 @@ def read_features(path: str | Path, *, encoder: Mapping[str, Any] | None = None)
     if not Path(path).is_dir():
         raise MissingError(f"{path} does not exist; image features are made by stage 'embed': run `dvc repro`")
     again = "remove it and run `dvc repro` to make it again"
-    with needing():
-        import zarr
+    import zarr
+
     try:
         group: Any = zarr.open_group(store=str(path), mode="r")
         attributes = dict(group.attrs)

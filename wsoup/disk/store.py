@@ -22,7 +22,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from wsoup.base import remote
-from wsoup.base.errors import DataError, MismatchError, MissingError, WsoupError, needing, one_line
+from wsoup.base.errors import DataError, MismatchError, MissingError, WsoupError, one_line
 from wsoup.disk.atomic import replacing, write_bytes
 from wsoup.disk.files import read_file
 
@@ -111,8 +111,8 @@ def read_object(path: str | Path) -> dict[str, Any]:
 def write_table(path: str | Path, table: pa.Table, *, attributes: Mapping[str, Any] = MappingProxyType({})) -> None:
     """Write a Parquet table, with `attributes` (JSON values) in the schema's metadata under ``wsoup``."""
     table = table.replace_schema_metadata({"wsoup": json.dumps(dict(attributes), sort_keys=True)})
-    with needing():
-        import pyarrow.parquet as pq
+    import pyarrow.parquet as pq
+
     with replacing(path) as temporary:
         pq.write_table(table, temporary, row_group_size=ROWS_PER_GROUP, compression="zstd")
 
@@ -156,9 +156,9 @@ def _reading_parquet(path: str | Path) -> Iterator[Any]:
     """Yield pyarrow.parquet, and turn what it raises into one line."""
     if not Path(path).is_file():
         raise MissingError(f"{path} does not exist, or is not a file; make it with `dvc repro`")
-    with needing():
-        import pyarrow as pa
-        import pyarrow.parquet as pq
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     try:
         yield pq
     except (pa.ArrowException, OSError, ValueError, KeyError, RecursionError) as error:

@@ -64,7 +64,7 @@ class Picture(NamedTuple):
 
 
 def load_rgb(path: str | Path | Picture, *, digest: str | None = None, as_stored: bool = False) -> Image.Image:
-    """Decode an image file, a member of a tar or Arrow file, or an open picture as upright 8-bit RGB.
+    """Decode an image file, a row of an Arrow file, or an open picture as upright 8-bit RGB.
 
     Args:
         path: the file (see `wsoup.disk.files.read_bytes`), or a picture.
