@@ -31,11 +31,6 @@ MATERIAL = Material(
 )
 
 
-def test_a_row_is_cut_to_smaller_sizes_and_kept_whole():
-    cut = Row("x", (1,), ("a", "b", "c")).cut([1, 2, 4])
-    assert [row.texts for row in cut] == [("a",), ("a", "b"), ("a", "b", "c")]
-
-
 def test_pretrained_rows_are_unique_and_complete():
     rows = pretrained_rows(MATERIAL, params=PARAMS)
     keys = [(row.method, row.seeds, row.m, row.offsets, row.text) for row in rows]
@@ -188,5 +183,8 @@ def test_offsets_move_whole_soups_by_the_formula_of_params_and_draws_at_their_si
 
 
 def test_a_pool_with_fewer_descriptors_than_a_table_row_draws_is_refused():
-    with pytest.raises(PoolError, match="cannot draw 3 random descriptors from a pool of 2"):
-        pretrained_rows(dataclasses.replace(MATERIAL, descriptors=POOL[:2]), params=PARAMS)
+    few = dataclasses.replace(MATERIAL, descriptors=POOL[:2])
+    with pytest.raises(PoolError, match="random_descriptors: cannot draw 3 texts from a pool of 2; lower evaluate"):
+        pretrained_rows(few, params=PARAMS)
+    with pytest.raises(PoolError, match="random_descriptors: cannot draw 4 texts from a pool of 2"):
+        tuned_rows(few, params=PARAMS, seed=1, trained=ALL)

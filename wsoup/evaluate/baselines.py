@@ -16,23 +16,13 @@ from types import MappingProxyType
 
 import numpy as np
 
-from wsoup.base.errors import PoolError
 from wsoup.core import prompts
 from wsoup.core.draws import member_generator
 from wsoup.search.rank.gpt import sentence
 
 
 def random_descriptors(pool: Sequence[str], *, m: int, seed: int) -> list[str]:
-    """Draw m descriptors without replacement; a draw of 32 starts with the draw of 16.
-
-    Raises:
-        PoolError: fewer than m descriptors in the pool.
-    """
-    if len(pool) < m:
-        raise PoolError(
-            f"cannot draw {m} random descriptors from a pool of {len(pool)}; lower evaluate.baseline_m and "
-            "evaluate.tuned_baseline_m, or add descriptors"
-        )
+    """Draw m descriptors without replacement, or all there are; a draw of 32 starts with the draw of 16."""
     order = member_generator(purpose="random_descriptors", seed=seed, member=0).permutation(len(pool))
     return [pool[i] for i in order[:m]]
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from wsoup.base.errors import PoolError
 from wsoup.core import prompts
 from wsoup.disk import store
 from wsoup.evaluate.params import EvaluateParams
@@ -36,15 +37,14 @@ def pretrained_rows(material: Material, *, params: EvaluateParams) -> list[Row]:
 
 def _sizes(method: Method, material: Material, *, params: EvaluateParams, seeds: tuple[int, ...]) -> list[Row]:
     """Rows of one method: whole, at the sizes of the curves, and with the offset trick if it has that."""
-    in_tables, largest = params.baseline_m, max(params.baseline_m, *params.m)
-    if method.limit is not None:
-        largest = min(largest, max(in_tables, method.limit(material)))
-    whole = _whole(method, material, seeds=seeds, m=largest)
+    in_tables = params.baseline_m
+    whole = _whole(method, material, seeds=seeds, m=max(in_tables, *params.m), least=in_tables)
     if not whole.texts:
         return []
     shown = replace(whole, texts=whole.texts[:in_tables]) if method.drawn else whole
-    sizes = [*(params.m if method.sized else ()), *([in_tables] if method.drawn else ())]
-    return whole.cut(sizes) + ([] if method.offsets == "never" else _with_offsets(shown, params=params))
+    sizes = {*(params.m if method.sized else ()), *([in_tables] if method.drawn else ())}
+    parts = [replace(whole, texts=whole.texts[:m]) for m in sorted(sizes) if m < len(whole.texts)]
+    return [*parts, whole, *([] if method.offsets == "never" else _with_offsets(shown, params=params))]
 
 
 def tuned_rows(material: Material, *, params: EvaluateParams, seed: int, trained: Mapping[str, Any]) -> list[Row]:
@@ -61,19 +61,27 @@ def tuned_rows(material: Material, *, params: EvaluateParams, seed: int, trained
         texts = material.soups[trained["soup"]][seed][: trained["members"]]
         rows.append(Row(row_name(trained["soup"]), (seed,), tuple(texts)))
     for method in methods(list(material.soups)):
-        whole = _whole(method, material, seeds=(seed,), m=params.tuned_baseline_m)
+        drawn = params.tuned_baseline_m
+        whole = _whole(method, material, seeds=(seed,), m=drawn, least=drawn)
         if whole.texts and method.tuned:
             moved = _with_offsets(whole, params=params) if method.offsets == "always" else []
             rows += [row for row in (whole, *moved) if row not in rows]
     return rows
 
 
-def _whole(method: Method, material: Material, *, seeds: tuple[int, ...], m: int) -> Row:
-    """A method's texts for the first of the seeds; none if its pool is empty or its prompts differ by class."""
-    texts: Sequence[str] = ()
-    if method.texts is not None and (method.limit is None or method.limit(material)):
-        texts = method.texts(material, seeds[0], m)
-    return Row(method.name, seeds, tuple(texts))
+def _whole(method: Method, material: Material, *, seeds: tuple[int, ...], m: int, least: int = 0) -> Row:
+    """A method's texts for the first of the seeds; none if its pool is empty or its prompts differ by class.
+
+    Raises:
+        PoolError: m texts are drawn, and the pool has fewer than `least`.
+    """
+    texts = () if method.texts is None else tuple(method.texts(material, seeds[0], m))
+    if method.drawn and 0 < len(texts) < least:
+        raise PoolError(
+            f"{method.name}: cannot draw {least} texts from a pool of {len(texts)}; lower evaluate.baseline_m and "
+            "evaluate.tuned_baseline_m, or add texts"
+        )
+    return Row(method.name, seeds, texts)
 
 
 def _with_offsets(row: Row, *, params: EvaluateParams) -> list[Row]:
@@ -87,8 +95,7 @@ def _single_rows(material: Material) -> list[Row]:
     rows = []
     for method in methods(list(material.soups)):
         if method.alone:
-            count = MEMBERS_SHOWN if method.limit is None else min(MEMBERS_SHOWN, method.limit(material))
-            texts = _whole(method, material, seeds=material.seeds[:1], m=count).texts[:count]
+            texts = _whole(method, material, seeds=material.seeds[:1], m=MEMBERS_SHOWN).texts[:MEMBERS_SHOWN]
             rows += [Row(method.name, material.seeds[:1], (text,), text=text) for text in dict.fromkeys(texts)]
     return rows
 

@@ -8,7 +8,7 @@ torch.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -55,11 +55,6 @@ class Row:
     def texts_per_class(self) -> float:
         """The paper's column m: texts per class, averaged over classes."""
         return float(np.mean([len(texts) for texts in self.prompts or [self.texts]])) * len(self.offsets)
-
-    def cut(self, m: Sequence[int]) -> list[Row]:
-        """A row for each size in `m` that is smaller than this one, and the whole row."""
-        sizes = sorted({size for size in m if size < len(self.texts)})
-        return [*(replace(self, texts=self.texts[:size]) for size in sizes), self]
 
 
 @dataclass(frozen=True)
@@ -122,7 +117,6 @@ class Method:
         prompts: (material, dataset) -> prompts of each class; may be empty.
         by_seed: whether the texts differ by seed.
         drawn: whether params.yaml sets how many to draw (``evaluate.baseline_m``, ``evaluate.tuned_baseline_m``).
-        limit: how many can be drawn; None for no limit.
         sized: also evaluate the first 1, 2, 4, ... texts, for tables and curves over m.
         alone: whether single texts are evaluated alone.
         offsets: whether each member is also repeated at other token offsets, for which models.
@@ -135,7 +129,6 @@ class Method:
     prompts: Callable[[Material, Dataset], Sequence[Sequence[str]]] | None = None
     by_seed: bool = True
     drawn: bool = False
-    limit: Callable[[Material], int] | None = None
     sized: bool = False
     alone: bool = False
     offsets: Literal["never", "pretrained", "always"] = "never"
@@ -170,7 +163,6 @@ RANDOM_DESCRIPTORS = Method(
     "random_descriptors",
     lambda material, seed, m: baselines.random_descriptors(material.descriptors, m=m, seed=seed),
     drawn=True,
-    limit=lambda material: len(material.descriptors),
     sized=True,
     alone=True,
     offsets="pretrained",
