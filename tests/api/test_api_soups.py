@@ -25,7 +25,6 @@ from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.search.rank import pools
 from wsoup.search.rank.pools import write_pool
-from wsoup.soup.member import Member
 
 
 @pytest.fixture
@@ -105,13 +104,6 @@ def test_the_classifier_equals_open_clips_from_the_templates(given, tiny_encoder
     theirs = open_clip.build_zero_shot_classifier(model, tokenizer, names, soup.templates())
     assert ours.shape == (16, 2)
     torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=0)
-
-
-def test_braces_other_than_the_placeholder_are_kept():
-    member = wsoup.Soup(
-        "greedy", 0, "a {big} photo of a {c}.", {"model": "m", "pretrained": None}, (Member("sharp"),)
-    ).class_name_soup()
-    assert [template.format("cat") for template in member.templates()] == ["a {big} photo of a cat."]
 
 
 def test_a_model_is_used_in_eval_mode_and_restored(given, tiny_encoder):

@@ -242,7 +242,7 @@ def test_the_default_soup_is_the_runs_own_with_all_seeds(photos, soup, tiny_enco
     assert "name such as word or word-seed1" in run("soup", "show", "neither")[2]
 
 
-# ------------------------------------------------------------------------------------ labels, unsure, mode, adapt
+# ------------------------------------------------------------------------------------ labels, mode, adapt
 
 
 def test_every_row_of_a_list_comes_back_in_order(photos):

@@ -22,7 +22,7 @@ from run_cli import run
 from small_world import COLOURS, write_image_folder
 
 from wsoup.api.soups import Soup
-from wsoup.base.errors import ModelError, PoolError
+from wsoup.base.errors import ModelError
 from wsoup.soup.member import Member
 from wsoup.towers.encoder import Encoder, choose_device
 
@@ -178,14 +178,6 @@ def test_unusable_class_names_are_refused(folder: Path, classes: str, message: s
     code, printed, lines = classify("good.png", classes=classes)
     assert (code, printed) == (1, "")
     assert message in lines[-1]
-
-
-def test_a_template_that_truncates_texts_is_refused(tiny_encoder: Encoder) -> None:
-    soup = Soup("greedy", 1, "a {}.", tiny_encoder.id, (Member("word " * 60),))
-    names, model = ["cat", "great crested grebe of the lakes " * 4], tiny_encoder.model
-    with pytest.raises(PoolError, match="would be cut; shorten the class name"):
-        soup.classifier(class_names=names, model=model, tokenizer=tiny_encoder.tokenizer)
-    assert soup.classifier(class_names=["cat"], model=model, tokenizer=tiny_encoder.tokenizer).shape == (16, 1)
 
 
 # ------------------------------------------------------------------------------------------------------- outputs

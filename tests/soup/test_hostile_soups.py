@@ -121,14 +121,6 @@ def test_a_text_with_a_line_break_is_not_exported_as_text(in_tmp: Path) -> None:
     assert "holds a line break" in errors
 
 
-def test_an_export_never_replaces_a_folder(in_tmp: Path) -> None:
-    write(in_tmp, GOOD)
-    (in_tmp / "mine").mkdir()
-    code, _, errors = run("soup", "export", "soup.json", "--format", "text", "--out", "mine", "--force")
-    assert code == 1
-    assert "--out mine exists already" in errors
-
-
 # --------------------------------------------------------------------------------------------------------- drawn
 
 VALUES = st.recursive(
