@@ -60,40 +60,39 @@ def test_the_project_and_its_profiles_watch_what_they_read(in_tmp: Path) -> None
         parse_params(raw, origin="params.yaml")
 
 
-def test_a_pool_that_is_not_watched_is_named_with_the_value_to_set(in_tmp: Path) -> None:
-    for file, folder in (("words.txt", "lists"), ("lists/descriptors.txt", "lists"), ("/x/y/z.txt", "/x/y")):
-        message = refusal(
-            candidates__words={"path": f"{folder}/a.txt", "count": 5000, "period": False},
-            candidates__descriptors={"paths": [file], "period": False},
-            candidates__watch=f"{folder}/a.txt",
-        )
-        assert (
-            f"candidates.watch: '{folder}/a.txt' does not cover {file!r} (candidates.descriptors.paths[0])" in message
-        )
-        step = "put the 2 files of its section into a folder without results, and set candidates.watch to that"
-        assert message.partition("; ")[2] == step
+WORDS = {"path": "words.txt", "count": 1000, "period": False, "watch": "words.txt"}
 
 
-def test_a_list_of_words_is_watched_by_itself() -> None:
-    words = {"path": "words.txt", "count": 1000, "period": False, "watch": "words.txt"}
-    parse_params(changed(candidates__words=words), origin="params.yaml")
-    message = refusal(candidates__words={**words, "watch": "data/nothing_to_watch.txt"})
-    assert message.endswith("set candidates.words.watch to words.txt")
-
-
-def test_gpt_descriptors_of_a_dataset_are_watched_with_the_pools() -> None:
-    message = refusal(datasets__counts__gpt_descriptors="data/gpt/counts.json")
-    assert "does not cover 'data/gpt/counts.json' (datasets.counts.gpt_descriptors)" in message
-    assert message.endswith("into a folder without results, and set candidates.watch to that")
-
-
-@pytest.mark.parametrize("watch", ["data/nothing_to_watch.txt", "data/toy/encoder/toy-clip.json", "data/toy/enc"])
-def test_an_encoder_that_is_not_watched_is_refused(watch: str) -> None:
-    message = refusal(encoder__watch=watch)
-    assert f"encoder.watch: {watch!r} does not cover 'data/toy/encoder/" in message
-    assert message.endswith(
-        "put the 2 files of its section into a folder without results, and set encoder.watch to that"
-    )
+@pytest.mark.parametrize(
+    ("values", "key", "watch", "uncovered", "n_files"),
+    [
+        (
+            {"candidates__descriptors": {"paths": ["a/x.txt", "b/y.txt"], "period": False}, "candidates__watch": "a"},
+            *("candidates.watch", "a", "'b/y.txt' (candidates.descriptors.paths[1])", 2),
+        ),
+        (
+            {"candidates__words": WORDS | {"watch": "data/nothing_to_watch.txt"}},
+            *("candidates.words.watch", "data/nothing_to_watch.txt", "'words.txt' (candidates.words.path)", 1),
+        ),
+        (
+            {"datasets__counts__gpt_descriptors": "data/gpt/counts.json"},
+            *("candidates.watch", "data/toy/", "'data/gpt/counts.json' (datasets.counts.gpt_descriptors)", 2),
+        ),
+        *(
+            ({"encoder__watch": watch}, "encoder.watch", watch, "'data/toy/encoder/", 2)
+            for watch in ("data/nothing_to_watch.txt", "data/toy/encoder/toy-clip.json", "data/toy/enc")
+        ),
+    ],
+)
+def test_a_file_that_is_not_watched_is_named_with_the_next_step(
+    values: dict[str, Any], key: str, watch: str, uncovered: str, n_files: int
+) -> None:
+    parse_params(changed(candidates__words=WORDS), origin="params.yaml")
+    message = refusal(**values)
+    assert f"{key}: '{watch}" in message
+    assert f"does not cover {uncovered}" in message
+    step = f"put the {n_files} files of its section into a folder without results, and set {key} to that"
+    assert message.endswith(step if n_files > 1 else f"set {key} to words.txt")
 
 
 def test_a_tag_needs_no_watch_and_a_config_needs_itself() -> None:

@@ -12,7 +12,6 @@ from PIL import Image
 
 from wsoup.base.errors import DataError, ParamsError
 from wsoup.datasets import manifest
-from wsoup.datasets.folder import is_test
 from wsoup.params.inputs import DatasetParams
 
 TEMPLATE = "a photo of a {}."
@@ -67,11 +66,6 @@ def test_a_name_that_is_not_utf8_is_one_line(photos):
     os.rename(photos / "cat/00.png", os.fsencode(photos / "cat") + b"/\xff.png")
     with pytest.raises(DataError, match="is not a UTF-8 name; rename it"):
         splits(photos)
-
-
-def test_digests_below_the_fraction_are_for_testing():
-    assert is_test("7" + 63 * "f", fraction=0.5)
-    assert not is_test("8" + 63 * "0", fraction=0.5)
 
 
 def test_data_with_splits_is_not_divided_again(photos):
