@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from evaluate_cases import NAMES, line
+from heads_cases import on_a_circle
 from torch.nn import functional as F
 
 from wsoup.core.scoring import normalize
@@ -21,17 +22,11 @@ from wsoup.evaluate.transfer import Grid
 from wsoup.texts.encoder import PromptEncoder
 
 
-def on_circle(*degrees: float) -> torch.Tensor:
-    angle = torch.tensor(degrees) * math.pi / 180
-    return torch.stack([angle.cos(), angle.sin()], dim=-1)
-
-
 def test_counts_and_cosines_on_a_circle_by_hand():
-    test = TestSet(
-        "d", "xd", "a {}.", ["east", "north"], on_circle(10, 80, 44), torch.tensor([0, 1, 1]), np.arange(3), {}
-    )
+    images, labels = on_a_circle(10, 80, 44).float(), torch.tensor([0, 1, 1])
+    test = TestSet("d", "xd", "a {}.", ["east", "north"], images, labels, np.arange(3), {})
     # One row whose mean texts point east and north, the second half as long.
-    mean = on_circle(0, 90) * torch.tensor([[1.0], [0.5]])
+    mean = on_a_circle(0, 90).float() * torch.tensor([[1.0], [0.5]])
     by_mode = {row["mode"]: row for row in count([(Row("x", (7,), ("t",)), mean)], sizes={"t": 3}, test=test)}
     assert by_mode["centroid"]["n_correct"] == 2  # 44 degrees is nearer east
     assert by_mode["score_mean"]["n_correct"] == 2  # and 80 degrees: 0.17 against 0.49

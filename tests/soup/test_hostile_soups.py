@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from refusals import refusal
 from run_cli import run
 
+from wsoup.base.errors import LONGEST, WsoupError
 from wsoup.soup.formats import FORMATS
+from wsoup.soup.soup import Soup
 
 MEMBER = {"text": "sharp", "n_correct": 1, "n_images": 2, "trace": [{"added": "sharp", "n_correct": 1}]}
 COST = {"texts": 1, "tokens": 2, "flops": None}
@@ -48,6 +49,18 @@ BEYOND: list[tuple[str, Any]] = [
     *(("members", [{**MEMBER, "trace": value}]) for value in (None, 3, {}, ["x"], [{}], [{"added": "x"}], [[1]])),
     ("members", [{"text": "x", "trace": []}] * 10_001),
 ]
+
+
+def refusal(path: Path) -> str | None:
+    """The error of loading a soup file, one printable line of bounded length; None if it loads."""
+    try:
+        Soup.load(path)
+    except WsoupError as error:
+        text = str(error)
+        assert text.isprintable()
+        assert len(text) <= LONGEST + len(str(path))
+        return text
+    return None
 
 
 def write(folder: Path, value: Any) -> Path:
