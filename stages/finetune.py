@@ -12,7 +12,7 @@ from wsoup.finetune.params import FinetuneParams
 from wsoup.finetune.train import Trainer
 from wsoup.finetune.tuned import pack_student, save_tuned
 from wsoup.finetune.tuners import check_templates
-from wsoup.params.inputs import EmbedParams, EncoderParams
+from wsoup.params.inputs import EncoderParams
 from wsoup.params.section import Name, Sections, Seeds, load, one_of, read_yaml
 from wsoup.pipeline import stage
 from wsoup.runtime.work import finish_shards, save_seconds
@@ -25,7 +25,6 @@ class Wanted(Sections):
     source: Name
     seeds: Seeds
     encoder: EncoderParams
-    embed: EmbedParams
     finetune: FinetuneParams
 
 
@@ -37,11 +36,8 @@ def main(owner: Owner, method: str) -> None:
     # Templates of targets do not affect training; a bad one is refused before hours of it.
     templates = {name: dataset["template"] for name, dataset in read_yaml("params.yaml")["datasets"].items()}
     check_templates(definition.tune, templates, source=params.source, tokenizer=encoder.tokenizer)
-    bad = params.embed.on_bad_image
     read = partial(read_training_set, artifacts, source=params.source, method=definition, encoder=encoder.id)
-    sources = {seed: read(seed=seed, on_bad_image=bad) for seed in params.seeds}
-    for text in dict.fromkeys(text for source in sources.values() for text in source.skipped):
-        print(f"skipped: {text}")
+    sources = {seed: read(seed=seed) for seed in params.seeds}
     settings = definition.model_dump(by_alias=True) | {"shared": shared.model_dump(exclude={"methods"})}
     about = {"encoder": encoder.id, "method": method, "tune": definition.tune.model_dump(), "params": settings}
     about |= {"source": params.source, "made_with": dict(owner.packages)}

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from finetune_cases import draw_colours, finetune_params
+from finetune_cases import finetune_params
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -22,7 +22,6 @@ from wsoup.finetune.data import (
     TrainingSet,
     batch_positions,
     crop_box,
-    decodable,
     start_words,
     wrapped_positions,
 )
@@ -123,23 +122,6 @@ def test_augmented_pixels_do_not_depend_on_threads_or_on_memory(tiny_encoder, co
         return source.batch(np.arange(12), seed=1, iteration=3)[0]
 
     assert torch.equal(pixels(4), pixels(1, room=0))
-
-
-def test_bad_training_images_are_skipped(tmp_path):
-    world = draw_colours(tmp_path)
-    Path(world.paths[4]).write_bytes(b"broken")
-    digests = [sha256_file(path) for path in world.paths]
-    good = decodable(replace(world, digests=digests))
-    assert list(good.paths) == [path for i, path in enumerate(world.paths) if i != 4]
-    assert good.labels.tolist() == [0, 0, 0, 1, 1, 2, 2, 2, 3, 3, 3]
-    assert "1.png is not an image" in good.skipped[0]
-    for position in (3, 5):
-        Path(world.paths[position]).write_bytes(b"broken")
-    with pytest.raises(ChangedError, match=r"0.png changed since it was listed"):
-        decodable(replace(world, digests=digests))
-    now = replace(world, digests=[sha256_file(path) for path in world.paths])
-    with pytest.raises(DataError, match=r"none of the training images of class 'green' can be decoded: .*0.png is not"):
-        decodable(now)
 
 
 def test_a_training_image_that_changed_since_listing_is_an_error(tiny_encoder, colours):

@@ -35,7 +35,6 @@ def test_the_diversity_loss_increases_the_divergence_of_members(monkeypatch):
             method=params.finetune.methods["ce_diverse"],
             seed=seed,
             encoder=encoder.id,
-            on_bad_image="stop",
         )
 
         def divergence(name: str, *, seed: int = seed, source=source) -> float:

@@ -9,7 +9,7 @@ round, which may then hold a class twice: see `wrapped_positions`.
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +21,10 @@ from wsoup.base import remote
 from wsoup.base.errors import DataError, MissingError
 from wsoup.core.draws import named_generator
 from wsoup.disk import store
+from wsoup.disk.features import read_features
 from wsoup.disk.files import Artifacts, read_text
 from wsoup.finetune.params import AugmentParams, MethodParams
-from wsoup.images.decode import batches, decoding_workers, load_rgb
+from wsoup.images.decode import decoding_workers, load_rgb
 from wsoup.soup.soup import Soup
 from wsoup.towers.encoder import Encoder
 
@@ -47,7 +48,6 @@ class TrainingSet:
         template: of the source dataset.
         soup: M member texts, bare.
         words: what soft descriptors start from; empty: common words of the tokenizer.
-        skipped: error message of each image that was left out.
     """
 
     paths: Sequence[str]
@@ -57,7 +57,6 @@ class TrainingSet:
     template: str
     soup: Sequence[str]
     words: Sequence[str] = ()
-    skipped: Sequence[str] = ()
 
     @property
     def about(self) -> dict[str, object]:
@@ -74,26 +73,25 @@ def read_training_set(
     method: MethodParams,
     seed: int,
     encoder: Mapping[str, object],
-    on_bad_image: str,
 ) -> TrainingSet:
-    """Read the few-shot images of one seed, the texts of its soup and the words to start from.
+    """Read which few-shot images of one seed selection saw, the texts of its soup and the words to start from.
 
     Args:
         artifacts: of the project.
         source: name of the source dataset.
         method: which soup and which list of words.
         seed: of the split and the soup.
-        encoder: id that the soup must have.
-        on_bad_image: ``"skip"`` leaves out images that cannot be decoded; ``"stop"`` does not check them yet.
+        encoder: id that the soup and the features must have.
 
     Raises:
-        MissingError: the image folder, manifest, split, soup or list of words does not exist.
-        MismatchError: the soup has another encoder.
-        ChangedError, DataError: see `decodable`.
+        MissingError: the image folder, manifest, split, features, soup or list of words does not exist.
+        MismatchError: the soup or the features have another encoder.
     """
     manifest = store.require(artifacts.manifest(source), made_by=f"prepare@{source}")
     about = store.table_attributes(manifest)
     split = store.read_table(artifacts.split(source, seed=seed), columns=["path", "label", "row"])
+    decoded = read_features(artifacts.features(source, split="train"), encoder=encoder).rows
+    split = split.filter(np.isin(split["row"], decoded))
     root = about["root"]
     texts = Soup.load(artifacts.soup(method.soup, seed=seed), encoder=encoder).texts
     if not (remote.is_remote(root) or Path(root).exists()):
@@ -101,8 +99,7 @@ def read_training_set(
     paths = [remote.joined(root, path) for path in split["path"].to_pylist()]
     digests = store.read_table(manifest, columns=["digest"])["digest"].take(split["row"]).to_pylist()
     labels = np.asarray(split["label"].to_numpy(), dtype=np.int64)
-    whole = TrainingSet(paths, digests, labels, about["class_names"], about["template"], texts, start_words(method))
-    return decodable(whole) if on_bad_image == "skip" else whole
+    return TrainingSet(paths, digests, labels, about["class_names"], about["template"], texts, start_words(method))
 
 
 def start_words(method: MethodParams) -> list[str]:
@@ -143,40 +140,6 @@ def wrapped_positions(labels: np.ndarray, *, batch_size: int, seed: int, iterati
         return int(by_class[c][order[turn % len(order)]])
 
     return np.array([image_of(int(orders[r][rank]), int(r)) for r, rank in zip(rounds, ranks, strict=True)])
-
-
-def decodable(source: TrainingSet) -> TrainingSet:
-    """Try to decode every image, once, before training, and leave out the bad ones.
-
-    Raises:
-        ChangedError: a file changed since it was listed.
-        DataError: a class has no good image.
-    """
-    errors: dict[int, str] = {}
-    for batch in batches(
-        source.paths,
-        transform=_no_pixels,
-        batch_size=64,
-        digests=source.digests,
-        on_bad_image="skip",
-    ):
-        errors |= {i: error.args[0] for i, error in batch.bad.items()}
-    good = np.delete(np.arange(len(source.paths)), list(errors))
-    for label in np.setdiff1d(source.labels, source.labels[good])[:1]:
-        text = next(text for i, text in errors.items() if source.labels[i] == label)
-        raise DataError(f"none of the training images of class {source.class_names[label]!r} can be decoded: {text}")
-    return replace(
-        source,
-        paths=[source.paths[i] for i in good.tolist()],
-        digests=[source.digests[i] for i in good.tolist()],
-        labels=source.labels[good],
-        skipped=list(errors.values()),
-    )
-
-
-def _no_pixels(image: Image.Image) -> Tensor:
-    """Stands in for the pixels of an image that has been decoded."""
-    return torch.zeros(3, 1, 1)
 
 
 class FewShotImages:
