@@ -141,12 +141,9 @@ def encode_images(
         encoder = in_memory(model, preprocess=preprocess, precision=precision)
         with counting(label="encode images", total=len(paths), initial=0, unit="image"):
             try:
+                bad = "skip" if on_bad_image == "nan" else "stop"
                 embedded = encode_files(
-                    {"model": encoder},
-                    paths=images,
-                    digests=None,
-                    batch_size=batch_size,
-                    on_bad_image="stop" if on_bad_image == "stop" else "skip",
+                    {"model": encoder}, paths=images, digests=None, batch_size=batch_size, on_bad_image=bad
                 )
             except BadImageError as error:  # whose next step is a param
                 raise DataError(f'{error.args[0]}; replace or remove it, or pass on_bad_image="nan"') from None

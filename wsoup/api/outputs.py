@@ -49,10 +49,9 @@ figcaption { font-size: .75rem; overflow-wrap: anywhere }
 """
 
 Cell = str | int | float | None
-Row = Mapping[str, Cell]
 
 
-def write_rows(file: Path | None, rows: Sequence[Row]) -> None:
+def write_rows(file: Path | None, rows: Sequence[Mapping[str, Cell]]) -> None:
     """Write rows with the same columns as CSV, to stdout if `file` is None.
 
     No cell is a formula to a spreadsheet or a command to a terminal, and all text is valid UTF-8, whatever a file's

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 
 from wsoup.api.arguments import checked_names
 from wsoup.base.errors import DataError, MissingError, one_line
@@ -75,7 +74,7 @@ def find_photos(places: Sequence[str]) -> tuple[list[Photo], str]:
 
 
 def labelled(
-    photos: Sequence[Photo], *, class_names: Sequence[str], folders: Mapping[str, str] = MappingProxyType({})
+    photos: Sequence[Photo], *, class_names: Sequence[str], folders: Mapping[str, str]
 ) -> tuple[list[Photo], str]:
     """The photos with their labels, from the column label of their list or else the nearest folder named like a class.
 

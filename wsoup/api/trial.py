@@ -7,7 +7,6 @@ that no row has seen a held-out photo. `wsoup.statistics.advice` decides, as for
 
 from __future__ import annotations
 
-import os
 import shlex
 from dataclasses import dataclass
 from functools import cached_property
@@ -89,14 +88,14 @@ def look(root: str, *, shots: int, seed: int, template: str, classes: str | None
     Raises:
         MissingError, DataError, ParamsError: no such folder, one class, nothing to hold out, or a bad template.
     """
-    if not os.path.isdir(root):
+    if not Path(root).is_dir():
         raise MissingError(f"{root} is not a folder; give one of {root}/<class>/<image>")
     listing = validated(folder.read(root, class_names=classes))
     names = dict(zip(_folders(listing), listing.class_names, strict=True))
     if len(names) < 2:
         raise DataError(f"{root} has one class, {listing.class_names[0]!r}; photos are told apart between two or more")
     notes = [find_photos([root])[1]]
-    if classes is None and not os.path.lexists(Path(root) / "classnames.txt"):
+    if classes is None and not (Path(root) / "classnames.txt").exists():
         names = dict(zip(names, proposed([*names]), strict=True))
         if changed := changes(names):
             notes.append(f"classes are named {changed}; --classes FILE gives other names, like classes.txt in --out")

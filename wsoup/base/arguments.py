@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Annotated, Any, ParamSpec, TypeVar
 
 import numpy as np
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationError, validate_call
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, validate_call
 
 from wsoup.base.errors import ParamsError, WsoupError, one_line, shown_value
 
 P = ParamSpec("P")
 R = TypeVar("R")
-CONFIG = ConfigDict(arbitrary_types_allowed=True, defer_build=True)
 
 
 def at_the_door(function: Callable[P, R]) -> Callable[P, R]:
@@ -29,7 +28,7 @@ def at_the_door(function: Callable[P, R]) -> Callable[P, R]:
         WsoupError: from an annotation's own check; ParamsError for a value that pydantic rejects.
     """
     signature = inspect.signature(function)
-    checked: Callable[..., R] = validate_call(config=CONFIG)(function)
+    checked: Callable[..., R] = validate_call(config={"arbitrary_types_allowed": True, "defer_build": True})(function)
 
     @wraps(function)
     def validated(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -38,12 +38,7 @@ def soup_show(path: OwnSoup = None) -> None:
 @soup_app.command("export")
 def soup_export(
     form: Annotated[
-        str,
-        typer.Option(
-            "--format",
-            help="For texts: open_clip, clip_benchmark or text. For a classifier: npz, of image features, or onnx, "
-            "of images.",
-        ),
+        str, typer.Option("--format", help="Texts: open_clip, clip_benchmark or text. A classifier: npz or onnx.")
     ],
     path: OwnSoup = None,
     classes: common.Classes = None,
