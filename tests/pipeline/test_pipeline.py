@@ -18,16 +18,8 @@ def test_a_word_soup_param_runs_the_word_soup_and_the_stages_behind_it(project):
     before = project.outs()
     project.edit("soups.word", k0=8, patience=9)
     ran = project.repro()
-    assert ran == {
-        "evaluated",
-        "soup@word",
-        "finetune@coop_diverse",
-        "head@both",
-        "evaluate",
-        "evaluate_tuned@ce",
-        "evaluate_tuned@coop_diverse",
-        "report",
-    }
+    tuned = {"finetune@coop_diverse", "evaluate_tuned@ce", "evaluate_tuned@coop_diverse"}
+    assert ran == {"evaluated", "soup@word", "head@both", "evaluate", "report", *tuned}
     assert before["artifacts/soups/word"] != project.outs()["artifacts/soups/word"]
     project.git("checkout", "-q", "--", ".")
     assert project.repro() == set() or project.outs() == before  # back to the first results, from the run cache
@@ -54,10 +46,8 @@ def test_a_source_without_targets_gets_its_answer(project, tmp_path):
     alone.write_params(params)
     alone.repro()
     assert alone.run("wsoup", "results").startswith("Test images of the source. ")
-    methods = {
-        row["method"]
-        for row in store.read_table(alone.folder / "artifacts/results/pretrained/results.parquet").to_pylist()
-    }
+    table = store.read_table(alone.folder / "artifacts/results/pretrained/results.parquet")
+    methods = set(table["method"].to_pylist())
     assert "word_soup" in methods
     assert "upper_bound" not in methods
 
