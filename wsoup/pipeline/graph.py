@@ -65,7 +65,9 @@ def _own_reason(stage: Any, status: Sequence[Any]) -> str | None:
     by_kind = [paths for entry in status if isinstance(entry, dict) for paths in entry.values()]  # deps, outs
     changed = {path: what for paths in by_kind for path, what in paths.items()}
     keys = [key for what in changed.values() if isinstance(what, dict) for key in what]  # of params.yaml
-    return f"{', '.join(keys or changed)} changed" if changed else None
+    names = keys or [*changed]
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"{names[0]}{more} changed" if names else None
 
 
 @contextmanager
