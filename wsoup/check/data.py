@@ -20,7 +20,7 @@ from wsoup.base.errors import DataError, WsoupError, one_line
 from wsoup.check.whole import Params
 from wsoup.core import prompts
 from wsoup.datasets import digests, manifest, paper
-from wsoup.datasets.listing import Listing, problems, some
+from wsoup.datasets.listing import Listing, some
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.images.decode import load_rgb
@@ -56,11 +56,7 @@ def dataset(name: str, *, params: Params, deep: bool) -> Iterator[Finding]:
     """What is known about one dataset of params.yaml; `deep` decodes every image."""
     section = params.datasets[name]
     try:
-        listing = manifest.listing(name, params=section)
-        wrong = [*problems(listing)]
-        yield from (Finding("error", name, text) for text in wrong)
-        if not wrong:
-            yield from _images(name, listing, params=params, deep=deep)
+        yield from _images(name, manifest.read_listing(name, params=section), params=params, deep=deep)
     except WsoupError as error:
         yield Finding("error", name, str(error))
     if not os.path.exists(section.watch):

@@ -8,7 +8,7 @@ import posixpath
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,46 +74,51 @@ class Listing:
 
 
 def validated(listing: Listing) -> Listing:
-    """The listing itself, or DataError with its first problem."""
-    for problem in problems(listing):
-        raise DataError(problem)
-    return listing
+    """The listing itself.
 
-
-def problems(listing: Listing) -> Iterable[str]:
-    """One sentence per problem that makes a listing unusable: names, labels, empty classes, duplicates."""
+    Raises:
+        DataError: its first problem that makes it unusable: a name, a label, an empty class, an image listed twice.
+    """
     names, origin = listing.class_names, listing.origin
-    for name, count in Counter(names).items():
-        if count > 1 and not listing.names_may_repeat:
-            labels = [i for i, other in enumerate(names) if other == name]
-            yield f"{origin}: class name {name!r} is used for labels {labels}; give each label its own name"
-    for label, name in enumerate(names):
-        if not name:
-            yield f"{origin}: label {label} has an empty class name; name it"
-        elif any(unicodedata.category(letter) in ("Cc", "Cs") for letter in name):
-            yield f"{origin}: class name {name!r} holds a control character; name it in plain text"
+    _check_class_names(listing)
     used = np.zeros(len(names), dtype=bool)
     for name, split in listing.splits.items():
         outside = (split.labels < 0) | (split.labels >= len(names))
         if outside.any():
             i = int(outside.argmax())
-            yield (
+            raise DataError(
                 f"{origin}: {split.paths[i]} ({name}) has label {split.labels[i]}, out of range for {len(names)} "
                 f"classes (0 to {len(names) - 1}); correct the label or the list of class names"
             )
-        else:
-            used[split.labels] = True
-        odd = [path for path in split.paths if not path.isascii() and SURROGATE.search(path)]
-        if odd:
-            yield f"{origin} ({name}): {some([os.fsencode(path) for path in odd])} is not a UTF-8 name; rename it"
+        used[split.labels] = True
+        if odd := [path for path in split.paths if not path.isascii() and SURROGATE.search(path)]:
+            raise DataError(
+                f"{origin} ({name}): {some([os.fsencode(path) for path in odd])} is not a UTF-8 name; rename it"
+            )
         if len(set(split.paths)) < len(split.paths):
             repeated = [path for path, count in Counter(split.paths).items() if count > 1]
-            yield f"{origin} ({name}) lists {some(repeated)} more than once; list every image once"
+            raise DataError(f"{origin} ({name}) lists {some(repeated)} more than once; list every image once")
     if not any(split.paths for split in listing.splits.values()):
-        yield f"{origin} lists no images; expected {' '.join(sorted(IMAGE_SUFFIXES))} files in class folders or a list"
-    elif not used.all():
+        kinds = " ".join(sorted(IMAGE_SUFFIXES))
+        raise DataError(f"{origin} lists no images; expected {kinds} files in class folders or a list")
+    if not used.all():
         empty = [names[i] for i in np.flatnonzero(~used)]
-        yield f"{origin}: no image in class {some(empty)}; add images, or remove the class from the class list"
+        raise DataError(
+            f"{origin}: no image in class {some(empty)}; add images, or remove the class from the class list"
+        )
+    return listing
+
+
+def _check_class_names(listing: Listing) -> None:
+    names, origin = listing.class_names, listing.origin
+    for name, count in Counter(names).items():
+        if count > 1 and not listing.names_may_repeat:
+            labels = [i for i, other in enumerate(names) if other == name]
+            raise DataError(f"{origin}: class name {name!r} is used for labels {labels}; give each label its own name")
+    for label, name in enumerate(names):
+        if not name or any(unicodedata.category(letter) in ("Cc", "Cs") for letter in name):
+            what = f"{name!r} holds a control character" if name else "is empty"
+            raise DataError(f"{origin}: class name {what} (label {label}); name it in plain text")
 
 
 Row = tuple[str, int | None, str | None, str]

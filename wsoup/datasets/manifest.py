@@ -136,11 +136,6 @@ def _rows(images: Split, *, split: str, seeds: list[list[int]]) -> pa.Table:
 
 
 def read_listing(name: str, *, params: DatasetParams) -> Listing:
-    """`listing`, or DataError with the first problem of what it lists."""
-    return validated(listing(name, params=params))
-
-
-def listing(name: str, *, params: DatasetParams) -> Listing:
     """List the splits of a dataset that its role needs.
 
     Args:
@@ -165,7 +160,7 @@ def listing(name: str, *, params: DatasetParams) -> Listing:
     if params.test_fraction is not None:
         listed = folder.divided(validated(listed), fraction=params.test_fraction, test_split=params.test_split)
     _check_watched(listed, watch=params.watch)
-    return listed
+    return validated(listed)
 
 
 def _listed(name: str, *, params: DatasetParams) -> Listing:
