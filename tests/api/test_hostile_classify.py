@@ -12,7 +12,6 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -142,16 +141,6 @@ def test_entries_of_a_list_that_are_not_photos_are_listed(
     assert code == 0
     n_entries = UNREAD[kind].count(b"\n") - 1
     assert lines[-1] == f"{n_entries} of {n_entries} photos could not be read"
-
-
-@pytest.mark.parametrize(
-    "make", [os.mkfifo, lambda path: os.symlink("/dev/zero", path), lambda path: os.symlink(path, path)]
-)
-def test_a_list_that_is_not_a_regular_file_is_refused(folder: Path, make: Callable[[str], None]) -> None:
-    make("list.csv")
-    code, _, lines = classify("list.csv")
-    assert code == 1
-    assert "list.csv" in lines[-1]
 
 
 # --------------------------------------------------------------------------------------------------- class names

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import typer
 from project import ROOT
 from rich.table import Table
@@ -32,13 +30,6 @@ def test_help_and_usage_errors():
     assert "params.yaml" in run("profile", "--help")[1]
     assert run("soup", "export")[0] == 2
     assert run("nonsense")[0] == 2
-
-
-def test_errors_are_one_line_and_exit_code_1(in_tmp: Path):
-    code, printed, errors = run("soup", "show", "word-seed7")
-    assert (code, printed) == (1, "")
-    assert errors.startswith("error: no soup 'word-seed7'")
-    assert errors.count("\n") == 1
 
 
 def test_version():
