@@ -81,27 +81,16 @@ def create(folder: Path) -> list[str]:
 
 
 def _contents() -> dict[str, bytes]:
-    """Every file of a pipeline folder, by its path."""
+    """Every file of a pipeline folder, by its path; its dvc.yaml names the file with its digest in place of a room."""
     files = {name: project.file(name).read_bytes() for name in project.listed()}
     files[".gitignore"] = GITIGNORE.encode()
-    named = re.findall(ROOM, files["dvc.yaml"].decode().replace(PLOT_TEMPLATES, ""))
-    for room in sorted({*named, *code.kinds()} - {KIND}):
+    dvc_yaml = files["dvc.yaml"].decode().replace(PLOT_TEMPLATES, "templates")
+    for room in {*re.findall(ROOM, dvc_yaml), *code.kinds()} - {KIND}:
         files[code_file(room)] = f"{json.dumps(code.digest(room))}\n".encode()
-    files["dvc.yaml"] = pipeline(files["dvc.yaml"].decode()).encode()
+    files["dvc.yaml"] = re.sub(ROOM, lambda room: code_file(room[0]), dvc_yaml).encode()
     files[str(VERSIONS)] = versions_yaml(code.installed()).encode()
     templates = Path(wsoup.__file__).parent / "report" / "templates"
-    files |= {f"templates/{path.name}": path.read_bytes() for path in sorted(templates.glob("*.json"))}
-    return files
-
-
-def pipeline(dvc_yaml: str) -> str:
-    """A checkout's dvc.yaml for a pipeline folder: the file with its digest in place of each room.
-
-    >>> pipeline("deps: [stages/embed.py, wsoup/texts, wsoup/search/rank]")
-    'deps: [stages/embed.py, code/texts.json, code/search/rank.json]'
-    """
-    local = dvc_yaml.replace(PLOT_TEMPLATES, "templates")
-    return re.sub(ROOM, lambda room: code_file(room[0]), local)
+    return files | {f"templates/{path.name}": path.read_bytes() for path in templates.glob("*.json")}
 
 
 def _set_up_dvc(folder: Path) -> list[str]:
