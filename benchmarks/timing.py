@@ -4,16 +4,16 @@ import json
 import resource
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
+import open_clip
 import torch
 
 from wsoup.base.errors import ParamsError
 from wsoup.params.inputs import EncoderParams
 from wsoup.params.section import parse
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.towers.encoder import Encoder, weightless_encoder
+from wsoup.towers.encoder import AUTOCAST, Encoder, preprocessing_of
 from wsoup.towers.models import imagenet_class_names, random_model
 
 Result = dict[str, Any]
@@ -42,8 +42,16 @@ def random_encoder(name: str, *, device: torch.device, precision: str = "fp32") 
         ParamsError, ModelError: unknown precision or model.
     """
     params = parse(EncoderParams, {"model": name, "precision": precision, "watch": "-"}, origin="bench")
-    model, _ = random_model(name, seed=0)
-    return replace(weightless_encoder(params), model=model.to(device), device=device)
+    model, tokenizer = random_model(name, seed=0)
+    return Encoder(
+        model=model.to(device),
+        tokenizer=tokenizer,
+        preprocess=open_clip.image_transform(224, is_train=False),
+        id={"model": params.model, "pretrained": None, "precision": params.precision},
+        preprocessing=preprocessing_of(model),
+        device=device,
+        dtype=AUTOCAST[params.precision],
+    )
 
 
 def class_prompts(count: int) -> list[str]:

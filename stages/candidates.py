@@ -42,9 +42,9 @@ def _left_out(texts: Sequence[str], params: Wanted) -> Mapping[str, str]:
     if not skip_long and len({unicodedata.normalize("NFKC", text).casefold() for text in texts}) == len(texts):
         return {}  # as usual, and known without a tokenizer, which is slow to import
     from wsoup.texts.tokens import alike, too_long
-    from wsoup.towers.encoder import weightless_encoder
+    from wsoup.towers.models import known_tokenizer
 
-    tokenizer = weightless_encoder(params.encoder).tokenizer
+    tokenizer = known_tokenizer(params.encoder)
     same = alike([f" {text}" for text in texts], tokenizer=tokenizer)
     left_out = {second[1:]: f"same tokens as {first[1:]!r}" for first, second in same}
     if skip_long:

@@ -8,7 +8,7 @@ from wsoup.disk import store
 from wsoup.disk.features import read_features
 from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
-from wsoup.images.features import embed_split
+from wsoup.images.embed import embed_split
 from wsoup.params.inputs import EmbedParams, EncoderParams
 from wsoup.params.section import Name, Sections, Seeds, load
 from wsoup.pipeline import stage

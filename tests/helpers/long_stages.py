@@ -22,7 +22,7 @@ LONG = {
     "evaluate_tuned@ce": "results/ce.parquet",
 }
 """One of each stage with resume state, and its out in artifacts/."""
-FEATURES = "wsoup/images/features.py"
+FEATURES = "wsoup/images/embed.py"
 LEFT = Path(".cache/wsoup")
 SECONDS = "seconds.json"
 
@@ -41,8 +41,8 @@ class Miniature:
         ignored = shutil.ignore_patterns(".git", ".dvc", ".cache", "reports")
         shutil.copytree(project.folder, folder, ignore=ignored)
         code = (folder / FEATURES).read_text()
-        assert "IMAGES_PER_SHARD = 2048" in code
-        (folder / FEATURES).write_text(code.replace("IMAGES_PER_SHARD = 2048", "IMAGES_PER_SHARD = 4"))
+        assert "BATCHES_PER_SHARD = 16" in code
+        (folder / FEATURES).write_text(code.replace("BATCHES_PER_SHARD = 16", "BATCHES_PER_SHARD = 1"))
         params = yaml.safe_load((folder / "params.yaml").read_text())
         params["finetune"]["iterations"] = 30
         params["embed"]["batch_size"] = 4

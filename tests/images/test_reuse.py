@@ -7,6 +7,7 @@ import hashlib
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from small_world import COLOURS, write_image_folder
 
@@ -14,7 +15,8 @@ from wsoup.base.errors import ChangedError
 from wsoup.disk.files import PRETRAINED
 from wsoup.disk.shards import Owner
 from wsoup.images import decode
-from wsoup.images.features import Embedded, ImageList, embed_images
+from wsoup.images.embed import ImageList, embed_images
+from wsoup.images.features import Encoded
 from wsoup.params.inputs import EmbedParams
 
 OWNER = Owner("embed@x", {"stages/embed.py": "1"}, {"torch": "2.6"})
@@ -35,19 +37,20 @@ def photos(in_tmp: Path) -> Path:
 
 def embed(
     root: Path, encoder, *, owner: Owner = OWNER, params: EmbedParams = PARAMS, **sizes: int
-) -> tuple[Embedded, int]:
+) -> tuple[Encoded, int]:
     """Features of the images in the folder now, and how many of them were reused."""
     paths = sorted(str(path) for path in (root / "test").rglob("*.png"))
     digests = [hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in paths]
     options = {"batch_size": params.batch_size, "on_bad_image": params.on_bad_image, "label": "test", **sizes}
+    images = ImageList(".", pa.table({"path": paths, "digest": digests}))
     owner = dataclasses.replace(owner, used=set())  # of this run
-    (embedded,) = embed_images({PRETRAINED: encoder}, lists=[ImageList(".", paths, digests)], owner=owner, **options)
+    (embedded,) = embed_images({PRETRAINED: encoder}, lists=[images], owner=owner, **options)
     embedded = dataclasses.replace(embedded, features={PRETRAINED: embedded.features[PRETRAINED][:]})
     owner.finished()
     return embedded, embedded.n_known
 
 
-def same_as_fresh(embedded: Embedded, root: Path, encoder, monkeypatch: pytest.MonkeyPatch, **options) -> bool:
+def same_as_fresh(embedded: Encoded, root: Path, encoder, monkeypatch: pytest.MonkeyPatch, **options) -> bool:
     """Whether a run without a cache gives the same bytes."""
     with monkeypatch.context() as patch:
         patch.setenv("WSOUP_CACHE", "fresh")
@@ -123,9 +126,9 @@ def test_a_killed_run_goes_on_though_images_were_added_meanwhile(photos, tiny_en
     with monkeypatch.context() as patch:
         patch.setattr(decode, "load_rgb", away)
         with pytest.raises(ChangedError):
-            embed(photos, tiny_encoder, images_per_shard=4)
+            embed(photos, tiny_encoder, batches_per_shard=1)
     move_in(photos)
-    again, reused = embed(photos, tiny_encoder, images_per_shard=4)
+    again, reused = embed(photos, tiny_encoder, batches_per_shard=1)
     assert reused == 16, "four finished shards"
     assert same_as_fresh(again, photos, tiny_encoder, monkeypatch)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import pickle
 import weakref
 
 import open_clip
@@ -14,10 +13,8 @@ from PIL import Image
 from wsoup.base.errors import MissingError, ModelError
 from wsoup.params.inputs import EncoderParams
 from wsoup.towers import models as towers
-from wsoup.towers.encoder import check_device, choose_device, load_encoder
-from wsoup.towers.identity import config_digest, weights_digest
+from wsoup.towers.encoder import check_device, choose_device, config_digest, load_encoder, weights_digest
 from wsoup.towers.images import encode_pixels
-from wsoup.towers.models import tokenizer_of
 
 
 def test_the_id_of_an_encoder(tiny_encoder):
@@ -116,10 +113,3 @@ def test_open_clips_own_tables():
     assert len(towers.imagenet_class_names()) == 1000
     assert [template("cat") for template in towers.ensemble_templates()][:1] == ["a bad photo of a cat."]
     assert len(towers.ensemble_templates()) == 80
-
-
-def test_a_tokenizer_with_a_cache_can_be_pickled():
-    tokenizer = tokenizer_of("ViT-B-32")
-    expected = tokenizer(["a cat", "a dog"])
-    assert torch.equal(pickle.loads(pickle.dumps(tokenizer))(["a cat", "a dog"]), expected)
-    assert torch.equal(tokenizer(["a cat", "a dog"]), open_clip.get_tokenizer("ViT-B-32")(["a cat", "a dog"]))

@@ -15,7 +15,7 @@ from wsoup.core.scoring import normalize
 from wsoup.evaluate.baselines import ensemble_prompts
 from wsoup.heads.head import Head
 from wsoup.images.features import encode_files
-from wsoup.runtime.progress import counting, progress
+from wsoup.runtime.work import counting, progress
 from wsoup.soup.member import Member
 from wsoup.soup.soup import Soup
 from wsoup.texts.classes import class_texts, logit_scale_of, soup_features
@@ -143,7 +143,7 @@ class Classifier:
         answers = {i: Prediction(photos[i], problem=why) for i, why in encoded.skipped.items()}
         positions, adapted, note = encoded.positions.tolist(), None, ""
         if positions:
-            features = torch.from_numpy(encoded.features["encoder"])
+            features = torch.from_numpy(encoded.features["encoder"][:])
             if adapt:
                 adapted = em.adapt(features, texts=normalize(self.weights.T).T, logit_scale=self.logit_scale)
                 note = adapted.note or f"adapted to {len(features)} photos"

@@ -18,10 +18,9 @@ from wsoup.base.errors import DataError, ParamsError, one_line
 from wsoup.images.decode import BadImageError, Picture
 from wsoup.images.features import encode_files
 from wsoup.runtime.process import kept_memory
-from wsoup.runtime.progress import counting, showing
+from wsoup.runtime.work import counting, showing
 from wsoup.texts.models import check_has, check_texts, matrix_from, output_of
-from wsoup.towers.encoder import AUTOCAST, Encoder, preprocessing_of
-from wsoup.towers.identity import encoder_id
+from wsoup.towers.encoder import AUTOCAST, Encoder, encoder_id, preprocessing_of
 
 Tokenizer = Callable[[Sequence[str]], Tensor]
 
@@ -149,6 +148,7 @@ def encode_images(
                 raise DataError(f'{error.args[0]}; replace or remove it, or pass on_bad_image="nan"') from None
     if not len(embedded.positions):
         raise DataError(one_line(f"none of the {len(paths)} images could be decoded; the first: {embedded.skipped[0]}"))
-    features = np.full((len(paths), embedded.features["model"].shape[1]), np.nan, dtype=np.float32)
-    features[embedded.positions] = embedded.features["model"]
+    encoded = embedded.features["model"][:]
+    features = np.full((len(paths), encoded.shape[1]), np.nan, dtype=np.float32)
+    features[embedded.positions] = encoded
     return torch.from_numpy(features)

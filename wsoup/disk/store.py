@@ -125,7 +125,8 @@ def read_table(path: str | Path, *, columns: Sequence[str] | None = None) -> pa.
         MismatchError: damaged, a column is missing, or another program wrote it.
     """
     with _reading_parquet(path) as pq:
-        table = pq.read_table(path, columns=list(columns) if columns else None, partitioning=None)
+        wanted = list(columns) if columns else None
+        table = pq.read_table(path, columns=wanted, partitioning=None, pre_buffer=False)  # which takes twice the memory
         if b"wsoup" not in (table.schema.metadata or {}):
             raise ValueError("another program wrote it")
         return table

@@ -20,7 +20,7 @@ from wsoup.evaluate.counts import evaluate, mean_texts
 from wsoup.evaluate.rows import Row, row_name
 from wsoup.evaluate.testsets import TestSet
 from wsoup.finetune.tuned import load_tuned, snapshots_in
-from wsoup.images.features import ImageList, embed_images
+from wsoup.images.embed import ImageList, embed_images
 from wsoup.search.rank.source import Run
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder
@@ -127,5 +127,4 @@ def seen_by(
 
 def _images(test: TestSet, *, manifest: Path) -> ImageList:
     """The image files of one dataset, in its order."""
-    table = store.read_table(manifest, columns=["path", "digest"]).take(test.rows)
-    return ImageList(test.attributes["root"], table["path"].to_pylist(), table["digest"].to_pylist())
+    return ImageList(test.attributes["root"], store.read_table(manifest, columns=["path", "digest"]).take(test.rows))

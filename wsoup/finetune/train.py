@@ -27,8 +27,7 @@ from wsoup.finetune.params import FinetuneParams, MethodParams, ProdaLoss, SoftD
 from wsoup.finetune.passes import Passes
 from wsoup.finetune.student import Student
 from wsoup.finetune.tuners import make_optimizer, make_student
-from wsoup.runtime.progress import tick
-from wsoup.runtime.work import SAVE_SECONDS
+from wsoup.runtime.work import SAVE_SECONDS, tick
 from wsoup.towers.encoder import Encoder
 
 SOFT = "soft_descriptors"

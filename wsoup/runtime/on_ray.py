@@ -22,7 +22,7 @@ from wsoup.base.errors import MismatchError, WsoupError
 from wsoup.disk import code
 from wsoup.disk.files import reason_of
 from wsoup.runtime.process import keep_memory, number_in
-from wsoup.runtime.progress import showing
+from wsoup.runtime.threads import cores
 
 AHEAD = 2
 """Shards given to a worker at a time: one that it works on, one that waits."""
@@ -41,20 +41,18 @@ class Worker:
         os.environ.update(variables)
         keep_memory()
 
-    def load(self, tasks: Any, made_with: Mapping[str, str]) -> str:
-        """Keep the tasks; returns the address of this node. MismatchError if its wsoup or packages are others."""
+    def load(self, tasks: Any, made_with: Mapping[str, str]) -> None:
+        """Keep the tasks. MismatchError if this node's wsoup or packages are others."""
         import ray
 
         if differing := code.differing(_made_with(), made_with):
             raise MismatchError(f"{', '.join(differing)}; install what the run was started with on all nodes")
 
         self.tasks = ray.cloudpickle.loads(tasks)
-        return str(ray.util.get_node_ip_address())
 
     def do(self, number: int) -> bytes:
         """The result of one task."""
-        with showing(bars=False):  # the driver shows them
-            return self.tasks[number]()
+        return self.tasks[number]()
 
 
 def _made_with() -> dict[str, str]:
@@ -72,7 +70,7 @@ def run(tasks: Sequence[Callable[[], bytes]], *, label: str) -> Iterator[tuple[i
     ray = _connected()
     pool = _Pool(ray, tasks=tasks, label=label)
     try:
-        yield from pool.work(len(tasks))
+        yield from pool.work()
     finally:
         pool.stop()
 
@@ -86,7 +84,7 @@ def _connected() -> Any:
         raise WsoupError("WSOUP_EXECUTOR=ray needs Ray: pip install 'wsoup[ray]'") from None
     if not ray.is_initialized():
         address = os.environ.get("RAY_ADDRESS")
-        local: dict[str, Any] = {} if address else {"include_dashboard": False}
+        local: dict[str, Any] = {} if address else {"include_dashboard": False, "num_cpus": cores()}
         try:
             ray.init(address=address or "local", log_to_driver=False, logging_level=logging.ERROR, **local)
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
@@ -102,46 +100,42 @@ class _Pool:
         self.gpus, self.cpus, self.threads = _worker_size(ray)
         self.tasks = ray.put(ray.cloudpickle.dumps(tasks))
         self.size = max(1, min(len(tasks), _room(ray.cluster_resources(), gpus=self.gpus, cpus=self.cpus)))
-        self.workers: dict[Any, str] = {}  # actor -> node
-        self.starting: dict[Any, Any] = {}  # future of load -> actor
-        self.running: dict[Any, tuple[Any, int]] = {}  # future of a shard -> (actor, number)
+        self.waiting = deque(range(len(tasks)))
+        self.workers: set[Any] = set()  # actors that have loaded the tasks
+        self.running: dict[Any, tuple[Any, int | None]] = {}  # future -> actor, and its shard; None while it loads
         self.crashes: Counter[int] = Counter()
 
-    def work(self, count: int) -> Iterator[tuple[int, bytes]]:
-        waiting = deque(range(count))
+    def work(self) -> Iterator[tuple[int, bytes]]:
         for _ in range(self.size):
             self._start()
-        while waiting or self.running:
-            self._assign(waiting)
-            ready, _ = self.ray.wait([*self.starting, *self.running], num_returns=1, timeout=START_SECONDS)
-            if not ready and not self.running:
+        while self.waiting or any(number is not None for _, number in self.running.values()):
+            self._assign()
+            ready, _ = self.ray.wait([*self.running], num_returns=1, timeout=None if self.workers else START_SECONDS)
+            if not ready:
                 raise WsoupError(
                     f"{self.label}: no worker with {self.cpus} CPUs and {self.gpus} GPUs could be started in "
                     f"{START_SECONDS:.0f} s; lower WSOUP_RAY_CPUS or WSOUP_RAY_GPUS, or add nodes"
                 )
-            for future in ready:
-                if future in self.starting:
-                    self._started(future)
-                    continue
-                if future not in self.running:
-                    continue  # its worker was lost while this loop handled another shard of it
-                actor, number = self.running[future]
-                try:
-                    payload = self.ray.get(future)
-                except self.ray.exceptions.RayTaskError as error:
-                    raise self._task_error(error) from None
-                except self.ray.exceptions.RayError as error:  # the worker or its node is gone
-                    self._replace(actor, waiting=waiting, error=error)
-                    continue
-                del self.running[future]
+            actor, number = self.running[ready[0]]
+            try:
+                payload = self.ray.get(ready[0])
+            except self.ray.exceptions.RayTaskError as error:
+                raise _task_error(error) from None
+            except self.ray.exceptions.RayError as error:  # the worker or its node is gone
+                self._replace(actor, why=_short(error))
+                continue
+            del self.running[ready[0]]
+            if number is None:
+                self.workers.add(actor)
+            else:
                 yield number, payload
 
-    def _assign(self, waiting: deque[int]) -> None:
+    def _assign(self) -> None:
         """Give every worker up to `AHEAD` shards."""
         load = Counter(actor for actor, _ in self.running.values())
         for actor in sorted(self.workers, key=lambda actor: load[actor]):
-            while waiting and load[actor] < AHEAD:
-                number = waiting.popleft()
+            while self.waiting and load[actor] < AHEAD:
+                number = self.waiting.popleft()
                 self.running[actor.do.remote(number)] = actor, number
                 load[actor] += 1
 
@@ -154,51 +148,38 @@ class _Pool:
             runtime_env={"env_vars": {"PYTHONPATH": python_path, "OMP_NUM_THREADS": str(self.threads)}},
         )(Worker)
         actor = remote.remote(os.getcwd(), variables)
-        self.starting[actor.load.remote(self.tasks, _made_with())] = actor
+        self.running[actor.load.remote(self.tasks, _made_with())] = actor, None
 
-    def _started(self, future: Any) -> None:
-        actor = self.starting.pop(future)
-        try:
-            self.workers[actor] = self.ray.get(future)
-        except self.ray.exceptions.RayTaskError as error:
-            raise self._task_error(error) from None
-        except self.ray.exceptions.RayError as error:
-            if not (self.workers or self.starting):
-                raise WsoupError(f"{self.label}: no worker can be started ({_short(error)})") from None
-
-    def _replace(self, actor: Any, *, waiting: deque[int], error: Exception) -> None:
+    def _replace(self, actor: Any, *, why: str) -> None:
         """Put the shards of a lost worker back in the queue, and start another worker."""
-        node = self.workers.pop(actor)
-        shards = [(future, i) for future, (other, i) in self.running.items() if other == actor]  # in their order
-        for future, number in reversed(shards):
-            del self.running[future]
-            waiting.appendleft(number)
-        _, crashed = shards[0]
-        self.crashes[crashed] += 1
-        no_memory = "out of memory" in str(error).lower()  # Ray kills the largest worker before the system does
-        if self.crashes[crashed] >= TRIES:
-            reason = "out of memory" if no_memory else f"{_short(error)}; too little memory?"
+        lost = [shard for other, shard in self.running.values() if other == actor]  # in their order
+        self.running = {future: pair for future, pair in self.running.items() if pair[0] != actor}
+        if lost[0] is None:  # it could not be started
+            if not self.running:
+                raise WsoupError(f"{self.label}: no worker can be started ({why})")
+            return
+        self.workers.remove(actor)
+        self.waiting.extendleft(shard for shard in reversed(lost) if shard is not None)
+        self.crashes[lost[0]] += 1
+        if self.crashes[lost[0]] >= TRIES:
             raise WsoupError(
-                f"{self.label}: shard {crashed} crashed its worker {TRIES} times, last on node {node} ({reason}). "
-                "Finished shards are kept: raise WSOUP_RAY_CPUS, so that fewer workers share a node, and run again"
+                f"{self.label}: shard {lost[0]} crashed its worker {TRIES} times, last as {why}. Finished shards are "
+                "kept: raise WSOUP_RAY_CPUS, so that fewer workers share a node, and run again"
             )
-        reason = " (out of memory)" if no_memory else ""
-        print(f"{self.label}: a worker on node {node} is gone{reason}; its shards are given to others", file=sys.stderr)
+        print(f"{self.label}: a worker is gone ({why}); its shards are given to others", file=sys.stderr)
         self._start()
-
-    def _task_error(self, error: Any) -> BaseException:
-        """A task's own error, with the node where it was raised."""
-        cause = getattr(error, "cause", None)
-        ip = re.search(r"\bip=([0-9a-f.:]+)", str(error))
-        node = f"node {ip[1] if ip else 'unknown'}"
-        return (
-            type(cause)(f"{node}: {cause}") if isinstance(cause, WsoupError) else WsoupError(f"{node}: {_short(error)}")
-        )
 
     def stop(self) -> None:
         """End all workers; the cluster stays."""
-        for actor in [*self.workers, *self.starting.values()]:
+        for actor in {*self.workers, *(actor for actor, _ in self.running.values())}:
             self.ray.kill(actor)
+
+
+def _task_error(error: Any) -> BaseException:
+    """A task's own error, with the node where it was raised."""
+    cause, ip = getattr(error, "cause", None), re.search(r"\bip=([0-9a-f.:]+)", str(error))
+    kind, text = (type(cause), cause) if isinstance(cause, WsoupError) else (WsoupError, _short(error))
+    return kind(f"node {ip[1] if ip else 'unknown'}: {text}")
 
 
 def _worker_size(ray: Any) -> tuple[float, float, int]:
@@ -219,6 +200,6 @@ def _room(resources: Mapping[str, float], *, gpus: float, cpus: float) -> int:
 
 
 def _short(error: BaseException) -> str:
-    """The last line of an error's text."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines[-1] if lines else type(error).__name__)[:300]
+    """Out of memory (Ray ends the largest worker before the system does), or the last line of an error's text."""
+    text = str(error).strip() or type(error).__name__
+    return "out of memory" if "out of memory" in text.lower() else text.splitlines()[-1].strip()[:300]

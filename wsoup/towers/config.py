@@ -1,7 +1,7 @@
 """An open_clip model's JSON config, validated before anything is built from it. Needs neither torch nor open_clip.
 
 A config may come from anywhere: ``layers: 1000000000`` would build for ever, and a tokenizer's ``trust_remote_code``
-would run the code next to it. So unknown keys are refused, and sizes must be plausible.
+would run the code next to it. So that key is refused wherever it stands, and sizes must be plausible.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, ClassVar, Self
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from wsoup.base.errors import MissingError, ModelError, ParamsError, one_line
 from wsoup.params.inputs import EncoderParams
@@ -23,35 +23,17 @@ Pixels = Annotated[int, Field(ge=1, le=10_000, strict=True)]
 Size = Annotated[int, Field(ge=1, le=100_000, strict=True)]
 Vocabulary = Annotated[int, Field(ge=1, le=10_000_000, strict=True)]
 Ratio = Annotated[float, Field(gt=0, le=100, strict=True)]
-Plain = bool | int | float | str | None
 
 
 class _Part(BaseModel):
-    """Part of a config. Defaults are open_clip's (`CLIPVisionCfg`, `CLIPTextCfg`)."""
+    """Part of a config: what decides its size. Other keys are open_clip's to accept or refuse."""
 
-    model_config = ConfigDict(extra="allow", allow_inf_nan=False, protected_namespaces=())
-    switches: ClassVar[str] = ""
-    """Other keys, with plain values or dicts of them: ``norm_kwargs: {eps: 1e-6}``."""
-
-    @model_validator(mode="after")
-    def _no_unknown_key(self) -> Self:
-        for key, value in (self.model_extra or {}).items():
-            if key not in self.switches.split():
-                raise ValueError(f"unknown key {key!r}")
-            values = value.values() if isinstance(value, dict) else [value]
-            if not all(isinstance(plain, Plain) for plain in values):
-                raise ValueError(f"{key} is not a plain value")
-        return self
+    model_config = ConfigDict(protected_namespaces=())
 
 
 class Vision(_Part):
     """The image tower."""
 
-    switches = """
-        act_kwargs attentional_pool attn_pooler_heads block_type final_ln_after_pool ls_init_value no_ln_pre norm_kwargs
-        output_tokens patch_dropout pool_type pos_embed_type qk_norm scale_attn scale_attn_inner scale_fc scale_heads
-        scaled_cosine_attn timm_drop timm_drop_path timm_model_pretrained timm_pool timm_proj timm_proj_bias
-    """
     layers: Blocks | Annotated[list[Blocks], Field(min_length=1, max_length=4)] = 12
     width: Size = 768
     head_width: Size = 64
@@ -61,30 +43,10 @@ class Vision(_Part):
     attn_pooler_queries: Size = 256
     timm_model_name: str | None = None
 
-    @model_validator(mode="after")
-    def _patches_unless_a_resnet(self) -> Vision:
-        if self.patch_size is None and isinstance(self.layers, int):
-            raise ValueError("patch_size is null; only a ResNet, whose layers are a list, has none")
-        return self
-
-
-class Tokenizer(_Part):
-    """The allowed options of a tokenizer; transformers takes more, such as ``trust_remote_code``."""
-
-    clean: str | None = None
-    language: str | None = None
-    strip_sep_token: bool | None = None
-
 
 class Text(_Part):
     """The text tower, or CoCa's decoder."""
 
-    switches = """
-        act_kwargs attn_pooler_heads block_type dim_head embed_cls eos_id final_ln_after_pool hf_model_pretrained
-        hf_pooler_type hf_proj_type hf_tokenizer_name ls_init_value n_queries no_causal_mask norm_kwargs output_tokens
-        pad_id pool_type proj_bias proj_type qk_norm scale_attn scale_attn_inner scale_fc scale_heads
-        scaled_cosine_attn tokenizer_mode
-    """
     layers: Blocks = 12
     width: Size = 512
     heads: Size = 8
@@ -92,13 +54,11 @@ class Text(_Part):
     context_length: Size = 77
     vocab_size: Vocabulary = 49408
     hf_model_name: str | None = None
-    tokenizer_kwargs: Tokenizer = Tokenizer()
 
 
 class Config(_Part):
     """A model."""
 
-    switches = "custom_text init_logit_bias init_logit_scale nonscalar_logit_scale pad_id quick_gelu"
     embed_dim: Size
     vision_cfg: Vision
     text_cfg: Text
@@ -107,27 +67,27 @@ class Config(_Part):
     @property
     def blocks(self) -> dict[str, int]:
         """Transformer blocks of each tower by its name in the config, for the towers that have them."""
-        layers = {
-            "vision_cfg": None if self.vision_cfg.timm_model_name else self.vision_cfg.layers,
-            "text_cfg": None if self.text_cfg.hf_model_name else self.text_cfg.layers,
-        }
-        return {name: count for name, count in layers.items() if isinstance(count, int)}
+        vision = None if self.vision_cfg.timm_model_name else self.vision_cfg.layers
+        text = None if self.text_cfg.hf_model_name else self.text_cfg.layers
+        return {name: n for name, n in (("vision_cfg", vision), ("text_cfg", text)) if isinstance(n, int)}
 
     @property
     def parameters(self) -> int:
         """Lower bound of the number of parameters; towers of other libraries and ResNets count as 0."""
-        total = 0
-        for name, layers in self.blocks.items():
-            tower = getattr(self, name)
-            total += int(layers * tower.width**2 * (4 + 2 * tower.mlp_ratio))
-        if "text_cfg" in self.blocks:
-            total += self.text_cfg.width * (self.text_cfg.vocab_size + self.text_cfg.context_length)
-        if "vision_cfg" in self.blocks:
-            vision = self.vision_cfg
-            side, patch = vision.image_size, vision.patch_size or 1
-            height, width = (side[0], side[-1]) if isinstance(side, list) else (side, side)
-            total += vision.width * (3 * patch**2 + (height // patch) * (width // patch))
+        blocks, vision, text = self.blocks, self.vision_cfg, self.text_cfg
+        total = sum(n * _block(getattr(self, name)) for name, n in blocks.items())
+        if "vision_cfg" in blocks:
+            side = vision.image_size if isinstance(vision.image_size, int) else min(vision.image_size)
+            patch = vision.patch_size or 1
+            total += vision.width * (3 * patch**2 + (side // patch) ** 2)
+        if "text_cfg" in blocks:
+            total += text.width * (text.vocab_size + text.context_length)
         return total
+
+
+def _block(tower: Vision | Text) -> int:
+    """Weights of attention's four products and of the two of the perceptron."""
+    return int(tower.width**2 * (4 + 2 * tower.mlp_ratio))
 
 
 def known_config(params: EncoderParams) -> Config | None:
@@ -164,8 +124,7 @@ def read_config(path: Path, *, key: str, of_hub: bool = False) -> Config:
     if not path.is_file():
         raise MissingError(f"{key}: {path} does not exist, or is not a file; correct it in params.yaml")
     try:
-        text = path.read_text(encoding="utf-8")
-        config = json.loads(text)
+        config = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError, OSError) as error:
         raise ModelError(f"{key}: {path} is not JSON in UTF-8 ({one_line(error, limit=200)})") from None
     if of_hub and isinstance(config, dict):
@@ -173,7 +132,7 @@ def read_config(path: Path, *, key: str, of_hub: bool = False) -> Config:
     if not isinstance(config, dict):
         what = f"it is {type(config).__name__}, expected an object with embed_dim, vision_cfg and text_cfg"
         raise ModelError(f"{key}: {path} is not an open_clip model config: {what}")
-    if "trust_remote_code" in text:
+    if "trust_remote_code" in json.dumps(config):  # however it is escaped in the file
         raise ModelError(
             f"{key}: {path} asks for trust_remote_code, which runs code from the repository; wsoup never does"
         )

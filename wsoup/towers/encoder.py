@@ -8,6 +8,8 @@ is `model.encode_text` at the full context length.
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,11 +25,14 @@ from wsoup.base.errors import MissingError, ModelError, one_line
 from wsoup.disk.store import fingerprint
 from wsoup.params.inputs import EncoderParams
 from wsoup.towers.config import check_weights
-from wsoup.towers.identity import encoder_id
-from wsoup.towers.models import build, check_name, tokenizer_of, weightless_model
+from wsoup.towers.models import build, check_name, tokenizer_of
 
 CPU_IMAGES = 32
 """Largest batch of images on a CPU: larger ones take more memory and more time per image."""
+PROBES = ("a photo of a Cat, which has WHITE paws.", "an origami pine tree; 12 of them", "")
+"""Texts whose tokens distinguish tokenizers."""
+NOT_SETTINGS = {"training", "name_or_path", "image_mean", "image_std"}
+"""Attributes of modules that do not affect features: mode, origin, preprocessing."""
 AUTOCAST = {"fp32": None, "reference": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -39,7 +44,7 @@ class Encoder:
         model: the open_clip model in eval mode, float32 weights.
         tokenizer: texts -> (B, context) int64.
         preprocess: RGB image -> (3, H, W) float32: resize, centre crop and normalise as the model requires.
-        id: model, pretrained, config and weights (`wsoup.towers.identity`), quick_gelu, precision; JSON values.
+        id: model, pretrained, config and weights (`encoder_id`), quick_gelu, precision; JSON values.
         preprocessing: size, mean, std, interpolation, resize_mode, and decoding if not upright; JSON values.
         device: of the model.
         dtype: autocast dtype, or None for float32.
@@ -175,24 +180,6 @@ def _load_once(identity: str, load: Callable[[], Encoder]) -> Encoder:
     return _encoders[identity]
 
 
-def weightless_encoder(params: EncoderParams) -> Encoder:
-    """The model of params section ``encoder`` on the meta device, without weights: to count, not to compute.
-
-    Raises:
-        MissingError, ModelError: as `weightless_model`.
-    """
-    model, preprocess, tokenizer = weightless_model(params)
-    return Encoder(
-        model=model.eval().requires_grad_(False),
-        tokenizer=tokenizer,
-        preprocess=preprocess,
-        id={"model": params.model, "pretrained": None, "precision": params.precision},
-        preprocessing=preprocessing_of(model) | ({"decoding": "stored"} if params.decoding == "stored" else {}),
-        device=torch.device("meta"),
-        dtype=AUTOCAST[params.precision],
-    )
-
-
 def _check_weights_finite(model: nn.Module, *, origin: str) -> None:
     """Raise ModelError for the first weight that has NaN or infinity, which would make every feature NaN."""
     for name, tensor in model.state_dict().items():
@@ -218,3 +205,73 @@ def preprocessing_of(model: object) -> dict[str, Any]:
         "interpolation": config.get("interpolation"),
         "resize_mode": config.get("resize_mode"),
     }
+
+
+# --------------------------------------------------------------------------------------------------------- identity
+
+
+def encoder_id(
+    model: nn.Module,
+    *,
+    tokenizer: Callable[[Sequence[str]], Tensor],
+    model_name: str,
+    pretrained: str | None,
+    precision: str,
+) -> dict[str, Any]:
+    """The id stored in artifacts: names to load it by, and digests of what was loaded; JSON values.
+
+    A name says little: a tag or a ``hf-hub:`` repository may get new weights, and different `heads` in a local config
+    fit the same weights but give other features. So both digests are computed after loading, whatever the source.
+    """
+    return {
+        "model": model_name,
+        "pretrained": pretrained,
+        "config": config_digest(model, tokenizer=tokenizer),
+        "weights": weights_digest(model),
+        "quick_gelu": any(type(module).__name__ == "QuickGELU" for module in model.modules()),
+        "precision": precision,
+    }
+
+
+def config_digest(model: nn.Module, *, tokenizer: Callable[[Sequence[str]], Tensor]) -> str:
+    """Sixteen hex digits for everything but the weights that determines a model's features.
+
+    That is, each module's name, type, plain public attributes (heads, pooling, end-of-text id, ...) and shapes of its
+    buffers (a causal mask or none), and the tokens of a few texts.
+    """
+    modules = [
+        [
+            name,
+            type(module).__name__,
+            _settings(module),
+            [[n, list(b.shape)] for n, b in sorted(module.named_buffers(recurse=False))],
+        ]
+        for name, module in model.named_modules()
+    ]
+    facts = [modules, tokenizer(list(PROBES)).tolist()]
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def weights_digest(model: nn.Module) -> str:
+    """SHA-256 of the state dict in hex: names, dtypes, shapes and bytes of all tensors, sorted by name."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
+        data = tensor.detach().cpu().contiguous().flatten().view(torch.uint8)
+        digest.update(memoryview(data.numpy()))
+    return digest.hexdigest()
+
+
+def _settings(module: nn.Module) -> dict[str, object]:
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if not name.startswith("_") and name not in NOT_SETTINGS and _is_plain(value)
+    }
+
+
+def _is_plain(value: object) -> bool:
+    """Whether a value is a JSON value or a tuple of such values."""
+    if isinstance(value, (tuple, list)):
+        return all(_is_plain(part) for part in value)
+    return value is None or isinstance(value, (bool, int, float, str))

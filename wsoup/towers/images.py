@@ -46,13 +46,12 @@ class PackedViT(VisionTransformer):
         self.heads = self.layers[0].attn.num_heads
         self.reads_first_row = reads_class_token(visual)
         self._packed: dict[int, PackedBlock] = {}
-        self.shared: _Shared | None = None
+        self.lower: Callable[[Tensor], Tensor] | None = None
+        self.n_lower = 0
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, 3, H, W) -> (B, D), not normalised."""
-        if self.shared is None or not self.shared.n:
-            return self.run_from(self.start(x), first=0)
-        return self.run_from(self.shared.states(x), first=self.shared.n)
+        return self.run_from((self.lower or self.start)(x), first=self.n_lower)
 
     def start(self, pixels: Tensor) -> Tensor:
         """Class token and patches before the first block: (B, 3, H, W) -> (B, T, width)."""
@@ -140,37 +139,29 @@ def _agree(visual: Any, fast: nn.Module, *, dtype: torch.dtype | None) -> bool:
     return bool((expected - features).norm() <= TOLERANCE.get(dtype or weight.dtype, 0.0))
 
 
-class _Shared:
-    """The n lower blocks that image towers have in common; keeps the states of the last batch."""
-
-    def __init__(self, towers: Sequence[PackedViT]) -> None:
-        self.tower, self.n = towers[0], 0
-        stems = [_stem(tower) for tower in towers]
-        if all(all(map(torch.equal, stem, stems[0])) for stem in stems):
-            blocks = zip(*(tower.layers[:-1] for tower in towers), strict=False)
-            self.n = sum(1 for _ in takewhile(lambda same: len(set(same)) == 1, blocks))
-        self._last: tuple[Tensor, Tensor] | None = None
-
-    def states(self, pixels: Tensor) -> Tensor:
-        """(B, 3, H, W) -> (B, T, width) before block n."""
-        if self._last is None or self._last[0] is not pixels:
-            self._last = pixels, self.tower.run(self.tower.start(pixels), first=0, stop=self.n)
-        return self._last[1]
-
-
 @contextmanager
 def sharing_blocks(models: Sequence[nn.Module]) -> Iterator[None]:
     """Within the block, models from `with_fast_images` pass a batch, the same tensor, once through what they share."""
     modules = [model for model in models if isinstance(model, nn.Module)]  # a user's model may be any object
     towers = [part for model in modules for part in model.modules() if isinstance(part, PackedViT)]
-    shared = _Shared(towers) if len(towers) > 1 else None
-    for tower in towers:
-        tower.shared = shared
+    stems = [_stem(tower) for tower in towers]
+    blocks = zip(*(tower.layers[:-1] for tower in towers), strict=False)
+    n = sum(1 for _ in takewhile(lambda same: len(set(same)) == 1, blocks))
+    last: list[Tensor] = []  # pixels, and their states before block n
+
+    def lower(pixels: Tensor) -> Tensor:
+        if not last or last[0] is not pixels:
+            last[:] = pixels, towers[0].run(towers[0].start(pixels), first=0, stop=n)
+        return last[1]
+
+    if len(towers) > 1 and all(all(map(torch.equal, stem, stems[0])) for stem in stems):
+        for tower in towers:
+            tower.lower, tower.n_lower = lower, n
     try:
         yield
     finally:
         for tower in towers:
-            tower.shared = None
+            tower.lower, tower.n_lower = None, 0
 
 
 def _stem(tower: PackedViT) -> list[Tensor]:

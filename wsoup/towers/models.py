@@ -1,15 +1,24 @@
-"""open_clip's models by name: built with their activation, their tokenizers, and the tables that come with them."""
+"""open_clip's models by name: built with their activation, their tokenizers, and the tables that come with them.
+
+open_clip is imported without torch's compiler and timm, until they are used. Two lines cost every process a second or
+two, and a pipeline is twenty short processes: `torchvision.ops.roi_align` imports a function from
+`torch._dynamo.utils`, which loads torch._dynamo, torch._inductor and sympy; and `open_clip.model` imports the class
+`TimmModel`, whose module loads timm, which loads torch._dynamo, too. Both are only called for rare models.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import difflib
+import importlib
 import logging
 import pickle
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
+from types import ModuleType
 
 import torch
 from PIL import Image
@@ -18,7 +27,50 @@ from torch import Tensor, nn
 from wsoup.base.errors import MissingError, ModelError, needing, one_line
 from wsoup.params.inputs import EncoderParams
 from wsoup.towers.config import Config, known_config, read_config
-from wsoup.towers.startup import deferring
+
+DEFERRED = {
+    "torch._dynamo.utils": ("is_compile_supported", "torchvision.ops.roi_align"),
+    "open_clip.timm_model": ("TimmModel", "open_clip.model"),
+}
+"""Module: the one name of it that is imported without loading it, and the module that imports the name."""
+
+
+class _StandIn(ModuleType):
+    """Stands in for a module in `sys.modules`; its one name is a function that calls the real one, and replaces it."""
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):  # the import system looks these up
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        deferred, user = DEFERRED[self.__name__]
+
+        def call(*args: object, **options: object) -> object:
+            setattr(sys.modules[user], name, _loaded(self.__name__, name))
+            return getattr(sys.modules[user], name)(*args, **options)
+
+        return call if name == deferred else _loaded(self.__name__, name)
+
+
+def _loaded(module: str, name: str) -> object:
+    if isinstance(sys.modules.get(module), _StandIn):
+        del sys.modules[module]
+    return getattr(importlib.import_module(module), name)
+
+
+@contextlib.contextmanager
+def deferring() -> Iterator[None]:
+    """Inside, import the names of `DEFERRED` without their modules; any other name loads its module at once.
+
+    Modules already loaded are not touched, and outside of this context all are imported as usual.
+    """
+    stand_ins = {name: _StandIn(name) for name in DEFERRED if name not in sys.modules}
+    sys.modules.update(stand_ins)
+    try:
+        yield
+    finally:
+        for name, stand_in in stand_ins.items():
+            if sys.modules.get(name) is stand_in:
+                del sys.modules[name]
+
 
 with deferring():
     import open_clip
@@ -97,22 +149,8 @@ def tokenizer_of(model: str) -> Callable[[Sequence[str]], Tensor]:
     with _explained(f"the tokenizer of {model} cannot be loaded"):
         tokenizer = open_clip.get_tokenizer(model)
     if isinstance(tokenizer, open_clip.SimpleTokenizer):  # pure Python, a tenth of a millisecond per text
-        tokenizer.encode = _CachedEncode(tokenizer)
+        tokenizer.encode = lru_cache(maxsize=TEXTS_KEPT)(tokenizer.encode)
     return tokenizer
-
-
-class _CachedEncode:
-    """A tokenizer's `encode` with a cache, which is not pickled."""
-
-    def __init__(self, tokenizer: open_clip.SimpleTokenizer) -> None:
-        self.tokenizer = tokenizer
-        self.cached = lru_cache(maxsize=TEXTS_KEPT)(partial(type(tokenizer).encode, tokenizer))
-
-    def __call__(self, text: str) -> list[int]:
-        return self.cached(text)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _CachedEncode, (self.tokenizer,)
 
 
 def random_model(name: str, *, seed: int) -> tuple[nn.Module, Callable[[Sequence[str]], Tensor]]:
@@ -134,24 +172,10 @@ def untrained_model(params: EncoderParams) -> nn.Module:
         return random_model(params.model, seed=0)[0]
 
 
-def weightless_model(
-    params: EncoderParams,
-) -> tuple[nn.Module, Callable[[Image.Image], Tensor], Callable[[Sequence[str]], Tensor]]:
-    """The model without weights on the meta device, its preprocessing and its tokenizer.
-
-    Raises:
-        MissingError: a local config does not exist.
-        ModelError: open_clip cannot build the model from its configuration.
-    """
+def known_tokenizer(params: EncoderParams) -> Callable[[Sequence[str]], Tensor]:
+    """The tokenizer of section ``encoder``, without its model. Raises MissingError, ModelError as `check_name`."""
     check_name(params)
-    with _explained(f"encoder {params.model} cannot be built from its configuration"), _quiet():
-        create = partial(open_clip.create_model_and_transforms, params.model, load_weights=False)
-        try:
-            with torch.device("meta"):
-                model, _, preprocess = create(device="meta")
-        except (NotImplementedError, RuntimeError):  # an image tower that computes with values while it is built
-            model, _, preprocess = create()
-        return model.to("meta"), preprocess, tokenizer_of(params.model)
+    return tokenizer_of(params.model)
 
 
 def check_name(params: EncoderParams) -> Config | None:

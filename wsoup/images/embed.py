@@ -1,0 +1,261 @@
+"""Image features of whole datasets: manifest -> finished shards -> Zarr.
+
+Finished shards hold features by content digest, and whatever a digest is known for is not encoded again: after a kill,
+and after images were added, moved or removed. A feature depends on the size of its batch, but on none of the other
+images in it (measured on CPUs with convolutions and with attention); so each last batch is filled up, and the bytes
+are those of a fresh run. Features stay in the shards until they are written, a block at a time: a million images need
+the memory of their names in Arrow.
+"""
+
+import hashlib
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wsoup.base import remote
+from wsoup.base.errors import DataError, MismatchError
+from wsoup.disk import store
+from wsoup.disk.features import ImageFeatures, write_features
+from wsoup.disk.files import PRETRAINED, Artifacts
+from wsoup.disk.shards import Owner, Shard
+from wsoup.images.features import Encoded, encode_files
+from wsoup.params.inputs import EmbedParams, EncoderParams
+from wsoup.runtime.work import finish_shards
+from wsoup.towers.encoder import Encoder, load_encoder
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BATCHES_PER_SHARD = 16
+"""What a kill costs at most: on a CPU 512 images."""
+NOWHERE = -1
+FEATURES = "features/"
+"""Prefix of an encoder's name in the arrays of a shard."""
+DIGESTS_AT_ONCE = 1 << 14
+
+
+@dataclass(frozen=True)
+class ImageList:
+    """Image files of one dataset.
+
+    Attributes:
+        root: folder that the paths are relative to.
+        files: N rows of a manifest, with columns path and digest, which the file must still have.
+    """
+
+    root: str
+    files: "pa.Table"
+
+    def encoded(
+        self, rows: np.ndarray, encoders: Mapping[str, Encoder], batch_size: int, on_bad_image: str, about: str
+    ) -> bytes:
+        """Compute the shard of some rows; `about` says what decides its features."""
+        part = self.files.take(rows)
+        digests = part["digest"].to_pylist()
+        encoded = encode_files(
+            encoders,
+            paths=[remote.joined(self.root, path) for path in part["path"].to_pylist()],
+            digests=digests,
+            batch_size=batch_size,
+            on_bad_image=on_bad_image,
+            fill=True,
+        )
+        texts = [sorted(encoded.skipped.items()), [digests[i] for i in encoded.positions.tolist()], about]
+        arrays = {f"{FEATURES}{name}": features[:] for name, features in encoded.features.items()}
+        held = np.frombuffer(json.dumps(texts).encode(), dtype=np.uint8)
+        return store.pack_arrays({**arrays, "positions": encoded.positions, "texts": held})
+
+
+def _unpacked(payload: bytes, *, origin: str | Path) -> tuple[Encoded, list[str], str]:
+    """A shard, the digests of its images, and what decided its features."""
+    arrays = store.unpack_arrays(payload, origin=origin)
+    features = {name.removeprefix(FEATURES): array for name, array in arrays.items() if name.startswith(FEATURES)}
+    skipped, digests, about = json.loads(arrays["texts"].tobytes())
+    return Encoded(features, arrays["positions"], dict(skipped)), digests, about
+
+
+class _Finished:
+    """Finished shards, whose rows are numbered one after the other."""
+
+    def __init__(self) -> None:
+        self.paths: list[Path] = []
+        self.starts = [0]
+
+    def add(self, path: Path, *, n: int) -> np.ndarray:
+        """The numbers of a shard's n rows."""
+        self.paths.append(path)
+        self.starts.append(self.starts[-1] + n)
+        return np.arange(self.starts[-2], self.starts[-1])
+
+    def known(self, lists: Sequence[ImageList], *, owner: Owner, about: str) -> list[np.ndarray]:
+        """Add the shards of earlier runs that hold any of these images: for each list, rows or NOWHERE, (N,) int64."""
+        if not (found := sorted((owner.folder / owner.version).glob("*.part"))):
+            return [np.full(len(images.files), NOWHERE) for images in lists]
+        digests = [_digests(images.files["digest"]) for images in lists]
+        unique, places = np.unique(np.concatenate(digests), return_inverse=True)
+        rows = np.full(len(unique), NOWHERE)
+        for path in found:
+            with suppress(MismatchError, KeyError):  # damaged, or the shard of something else
+                _, held, made_with = _unpacked(store.read_checked(path), origin=path)
+                halves = np.array(held, dtype=unique.dtype)
+                at = np.searchsorted(unique, halves).clip(max=len(unique) - 1)
+                wanted = unique[at] == halves
+                if made_with == about and wanted.any():
+                    rows[at[wanted]] = self.add(path, n=len(held))[wanted]
+                    owner.used.add(path)
+        return np.split(rows[places], np.cumsum([len(part) for part in digests])[:-1])
+
+
+def _digests(column: "pa.ChunkedArray") -> np.ndarray:
+    """Half of each digest as (N,) bytes: 128 bits suffice, and no image costs a Python object."""
+    import pyarrow as pa
+
+    fixed = column.cast(pa.binary()).cast(pa.binary(64)).combine_chunks()
+    return np.frombuffer(fixed.buffers()[1], dtype="S64", count=len(fixed), offset=64 * fixed.offset).astype("S32")
+
+
+class _Gathered:
+    """Features of one encoder, (N, D) float32, at these rows of all shards."""
+
+    def __init__(self, finished: _Finished, name: str, *, rows: np.ndarray) -> None:
+        self.finished, self.name, self.rows = finished, name, rows
+        self.shape = (len(rows), self._read(int(self._shards(rows[:1])[0])).shape[1])
+
+    def __getitem__(self, wanted: slice) -> np.ndarray:
+        rows = self.rows[wanted]
+        shards = self._shards(rows)
+        block = np.empty((len(rows), self.shape[1]), dtype=np.float32)
+        for shard in np.unique(shards).tolist():
+            block[shards == shard] = self._read(shard)[rows[shards == shard] - self.finished.starts[shard]]
+        return block
+
+    def _shards(self, rows: np.ndarray) -> np.ndarray:
+        return np.searchsorted(self.finished.starts, rows, side="right") - 1
+
+    def _read(self, shard: int) -> np.ndarray:
+        path = self.finished.paths[shard]
+        return _unpacked(store.read_checked(path), origin=path)[0].features[self.name][:]
+
+
+def embed_images(
+    encoders: Mapping[str, Encoder],
+    *,
+    lists: Sequence[ImageList],
+    batch_size: int,
+    on_bad_image: str,
+    label: str,
+    owner: Owner,
+    batches_per_shard: int = BATCHES_PER_SHARD,
+) -> list[Encoded]:
+    """`encode_files` for each list, but for images that are known already.
+
+    Args:
+        encoders, batch_size, on_bad_image: as for `encode_files`.
+        lists: image files, for example of each dataset.
+        label: for the progress bar.
+        owner: owner of the resume state; features are read from its shards, until it is finished.
+        batches_per_shard: how much is saved at once; changes no feature.
+
+    Raises:
+        ChangedError, DataError: as `encode_files`; also DataError where no image of a list can be decoded.
+    """
+    first = next(iter(encoders.values()))
+    ids, at_once = {name: encoder.id for name, encoder in encoders.items()}, first.images_at_once(batch_size)
+    about = store.fingerprint([ids, first.preprocessing, at_once, first.device.type])
+    finished = _Finished()
+    rows = finished.known(lists, owner=owner, about=about)
+    missing = [np.flatnonzero(row == NOWHERE) for row in rows]
+    total, new = sum(map(len, rows)), sum(map(len, missing))
+    if 0 < new < total:
+        print(f"{label}: {total - new} of {total} images were finished before; going on", file=sys.stderr)
+    size = at_once * batches_per_shard
+    parts = [(n, places[at : at + size]) for n, places in enumerate(missing) for at in range(0, len(places), size)]
+    shards = []
+    for n, part in parts:
+        compute = partial(lists[n].encoded, part, encoders, batch_size, on_bad_image, about)
+        named = lists[n].files.select(["digest", "path"]).take(part).to_pydict()
+        inputs = store.fingerprint([about, on_bad_image, *named.values()])  # not the names themselves
+        shards.append(Shard(owner, inputs, compute, size=len(part)))
+    done = finish_shards(shards, label=label, unit="image", ticks=True)
+    skipped: list[dict[int, str]] = [{} for _ in lists]
+    for (n, part), shard, payload in zip(parts, shards, done, strict=True):
+        encoded, digests, _ = _unpacked(payload, origin=label)
+        rows[n][part[encoded.positions]] = finished.add(shard.path, n=len(digests))
+        skipped[n] |= {int(part[i]): text for i, text in encoded.skipped.items()}
+    embedded = []
+    for images, row, places, bad in zip(lists, rows, missing, skipped, strict=True):
+        if len(bad) == len(row):
+            raise DataError(f"{images.root}: none of the {len(row)} images could be decoded")
+        positions = np.flatnonzero(row != NOWHERE)
+        features = {name: _Gathered(finished, name, rows=row[positions]) for name in encoders}
+        embedded.append(Encoded(features, positions, bad, len(row) - len(places)))
+    return embedded
+
+
+def embed_split(dataset: str, *, split: str, encoder: EncoderParams, params: EmbedParams, owner: Owner) -> None:
+    """Write the image features of one split of a manifest.
+
+    Raises:
+        MissingError: there is no manifest.
+        DataError: it lists no image of the split, or see `embed_images`.
+    """
+    artifacts = Artifacts()
+    manifest = store.require(artifacts.manifest(dataset), made_by=f"prepare@{dataset}")
+    attributes = store.table_attributes(manifest)
+    images, labels, rows = _listed(manifest, split, root=attributes["root"])
+    if not len(rows):
+        raise DataError(f"{manifest} lists no {split} images of {dataset}; check datasets.{dataset} in params.yaml")
+    model = load_encoder(encoder)
+    (embedded,) = embed_images(
+        {PRETRAINED: model},
+        lists=[images],
+        batch_size=params.batch_size,
+        on_bad_image=params.on_bad_image,
+        label=f"embed {dataset} {split}",
+        owner=owner,
+    )
+    features, kept = embedded.features[PRETRAINED], embedded.positions
+    skipped = [text for _, text in sorted(embedded.skipped.items())]
+    attributes = {
+        **attributes,
+        "split": split,
+        "encoder": model.id,
+        "preprocessing": model.preprocessing,
+        "made_with": dict(owner.packages),
+        "skipped": skipped,
+        "images": _fingerprint(images.files["digest"].take(kept)),  # in their order
+    }
+    out = artifacts.features(dataset, split=split)
+    write_features(out, ImageFeatures(features, labels[kept], rows[kept], attributes))
+    for text in skipped:
+        print(f"skipped: {text}")
+    reused = f"; {embedded.n_known} reused from an earlier run" if embedded.n_known else ""
+    print(f"{out}: {len(kept)} images, {features.shape[1]} dimensions, {model.id['model']}{reused}")
+
+
+def _listed(manifest: Path, split: str, *, root: str) -> tuple[ImageList, np.ndarray, np.ndarray]:
+    """The images of one split of a manifest, their labels, and their rows: (N,) int64 each."""
+    import pyarrow.compute as pc
+
+    table = store.read_table(manifest, columns=["label", "split"])
+    rows = pc.indices_nonzero(pc.equal(table["split"], split)).to_numpy().astype(np.int64)
+    files = store.read_table(manifest, columns=["path", "digest"])
+    files = files if len(rows) == len(files) else files.take(rows)  # which copies
+    return ImageList(root, files), np.asarray(table["label"])[rows], rows
+
+
+def _fingerprint(digests: "pa.ChunkedArray") -> str:
+    """`store.fingerprint` of the list of all digests, of which only some are in memory at a time."""
+    text, joint = hashlib.sha256(b"["), b""
+    for start in range(0, len(digests), DIGESTS_AT_ONCE):
+        text.update(joint + json.dumps(digests[start : start + DIGESTS_AT_ONCE].to_pylist())[1:-1].encode())
+        joint = b", "
+    text.update(b"]")
+    return text.hexdigest()[:20]
