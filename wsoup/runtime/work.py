@@ -6,7 +6,7 @@ Bars are on stderr, or drawn by the notebook that the code runs in.
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 
@@ -96,7 +96,7 @@ def progress(
 ) -> tqdm:
     """A progress bar; where stderr is neither a terminal nor a notebook, one line every ten seconds."""
     closed = sys.stderr is None  # as a caller's process may have it: `2>&-`
-    return _Bar(
+    return tqdm(
         items,
         desc=label,
         total=total,
@@ -134,11 +134,3 @@ def showing(*, bars: bool) -> Iterator[None]:
         yield
     finally:
         _shown.reset(token)
-
-
-class _Bar(tqdm):
-    """An interrupt during its construction leaves no message about a half-made bar."""
-
-    def __del__(self) -> None:
-        with suppress(AttributeError):
-            super().__del__()
