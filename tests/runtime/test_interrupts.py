@@ -27,6 +27,11 @@ except KeyboardInterrupt:
 """
 
 
+def run(*command: str, paths: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PYTHONPATH": paths}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize(
     "work",
@@ -41,9 +46,7 @@ def test_an_interrupt_at_any_moment_ends_with_130_after_cleanup(number, work, tm
     (tmp_path / "interrupted.py").write_text(PROGRAM.format(work=work.format(number=int(number))))
     command = [sys.executable, "-m", "interrupted"]  # as DVC starts a stage; `-c` and plain files end another way
     paths = os.pathsep.join([str(tmp_path), str(ROOT)])
-    ended = subprocess.run(
-        command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, timeout=60, check=False
-    )
+    ended = run(*command, paths=paths)
     assert (ended.returncode, ended.stdout) == (130, "interrupted\ncleaned\n"), ended.stderr
 
 
@@ -51,14 +54,7 @@ def test_an_interrupt_at_any_moment_ends_with_130_after_cleanup(number, work, tm
 def test_an_interrupt_during_imports_prints_one_line(number, tmp_path):
     (tmp_path / "typer.py").write_text(f"import os\nos.kill(os.getpid(), {int(number)})\nfor _ in range(10**6): pass")
     paths = os.pathsep.join([str(tmp_path), str(ROOT)])
-    ended = subprocess.run(
-        [sys.executable, "-m", "wsoup"],
-        env=os.environ | {"PYTHONPATH": paths},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    ended = run(sys.executable, "-m", "wsoup", paths=paths)
     assert (ended.returncode, ended.stderr) == (130, "interrupted before any work was done\n")
 
 
@@ -76,14 +72,7 @@ try:
 except KeyboardInterrupt:
     print([signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before)
 """)
-    ended = subprocess.run(
-        [sys.executable, str(tmp_path / "program.py")],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    ended = run(sys.executable, str(tmp_path / "program.py"), paths=str(ROOT))
     assert (ended.returncode, ended.stdout) == (0, "True\n"), ended.stderr
 
 
@@ -109,12 +98,9 @@ if sys.argv[1] == "finished":
 
 @pytest.mark.skipif(sys.platform != "linux", reason="uses glibc's list of exit functions")
 def test_a_library_that_aborts_at_exit_does_not_fail_a_finished_process():
-    def run(how: str) -> tuple[int, str]:
-        done = subprocess.run([sys.executable, "-c", ENDS, how], capture_output=True, text=True)
-        return done.returncode, done.stdout
-
-    assert run("finished") == (0, "written\n")
-    assert run("not")[0] == -signal.SIGABRT
+    ended = [run(sys.executable, "-c", ENDS, how, paths=str(ROOT)) for how in ("finished", "not")]
+    assert (ended[0].returncode, ended[0].stdout) == (0, "written\n")
+    assert ended[1].returncode == -signal.SIGABRT
 
 
 def test_a_closed_terminal_leaves_no_temporary_file_and_nohup_is_respected(tmp_path):

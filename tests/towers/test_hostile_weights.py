@@ -89,7 +89,6 @@ WRONG_WEIGHTS: dict[str, tuple[str, Callable[[Tensors, bytes], bytes]]] = {
     "git_lfs": (".safetensors", lambda tensors, data: b"version https://git-lfs.github.com/spec/v1\noid sha256:00\n"),
     "cut": (".safetensors", lambda tensors, data: data[:-1000]),
     "cut_in_its_header": (".safetensors", lambda tensors, data: data[:100]),
-    "longer": (".safetensors", lambda tensors, data: data + b"x"),
     "huge_header": (".safetensors", lambda tensors, data: b"\xff" * 8 + data[8:]),
     "no_tensors": (".safetensors", lambda tensors, data: save({})),
     "one_missing": (".safetensors", lambda tensors, data: save(without(tensors, "visual.proj"))),
@@ -100,31 +99,21 @@ WRONG_WEIGHTS: dict[str, tuple[str, Callable[[Tensors, bytes], bytes]]] = {
     "pt_html": (".pt", lambda tensors, data: HTML),
     "pt_safetensors": (".pt", lambda tensors, data: data),
     "pt_list": (".pt", lambda tensors, data: as_torch([1, 2, 3])),
-    "pt_empty_list": (".pt", lambda tensors, data: as_torch([])),
-    "pt_none": (".pt", lambda tensors, data: as_torch(None)),
     "pt_tensor": (".pt", lambda tensors, data: as_torch(torch.zeros(2))),
-    "pt_empty_dict": (".pt", lambda tensors, data: as_torch({})),
     "pt_of_texts": (".pt", lambda tensors, data: as_torch(dict.fromkeys(tensors, "x"))),
-    "pt_of_numbers": (".pt", lambda tensors, data: as_torch({1: torch.zeros(2)})),
     "pt_state_none": (".pt", lambda tensors, data: as_torch({"state_dict": None})),
-    "pt_state_list": (".pt", lambda tensors, data: as_torch({"state_dict": [1]})),
     "pt_cut": (".pt", lambda tensors, data: as_torch(tensors)[:-1000]),
     "pt_hostile": (".pt", lambda tensors, data: as_torch(Hostile())),
     "pt_hostile_inside": (".pt", lambda tensors, data: as_torch({**tensors, "more": Hostile()})),
     "pt_plain_pickle": (".pt", lambda tensors, data: pickle.dumps(Hostile())),
-    "pt_plain_pickle_of_a_list": (".pt", lambda tensors, data: pickle.dumps([1])),
-    "pt_zip": (".pt", lambda tensors, data: as_zip({"a": b"x"})),
     "pt_zip_hostile": (".pt", lambda tensors, data: as_zip({"archive/data.pkl": pickle.dumps(Hostile())})),
     "pt_script": (".pt", lambda tensors, data: as_zip({"archive/constants.pkl": b"", "archive/code/a.py": b"x"})),
-    "pt_large_list": (".pt", lambda tensors, data: as_torch([torch.zeros(300_000)])),
     "pt_large_tensor": (".pt", lambda tensors, data: as_torch(torch.zeros(300_000))),
     "pt_large_hostile": (".pt", lambda tensors, data: as_torch([torch.zeros(300_000), Hostile()])),
     "pt_large_state_of_texts": (".pt", lambda tensors, data: as_torch({"state_dict": "x", "y": torch.zeros(300_000)})),
     "pt_large_pickle": (".pt", lambda tensors, data: pickle.dumps([Hostile(), b"x" * 10**6])),
-    "pt_large_html": (".pt", lambda tensors, data: HTML * 20_000),
     "large_html": (".safetensors", lambda tensors, data: HTML * 20_000),
     "bin_hostile": (".bin", lambda tensors, data: as_torch(Hostile())),
-    "pth_hostile": (".pth", lambda tensors, data: as_torch(Hostile())),
 }
 
 
@@ -142,15 +131,8 @@ def test_wrong_weights(tmp_path: Path, files: dict[str, str], kind: str, monkeyp
     error = error_of({**files, "pretrained": str(wrong)})
     assert error is not None
     assert str(wrong) in error
+    assert kind != "pt_large_hostile" or "holds more than weights (code is never run)" in error
     assert not (tmp_path / "ran").exists()
-
-
-def test_code_in_weights_is_reported(tmp_path: Path, files: dict[str, str]) -> None:
-    path = tmp_path / "encoder/hostile.pt"
-    path.write_bytes(as_torch([torch.zeros(300_000), Hostile()]))
-    error = error_of({**files, "pretrained": str(path)})
-    assert error is not None
-    assert "holds more than weights (code is never run)" in error
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
@@ -192,46 +174,27 @@ def with_value(where: str, value: object) -> Any:
     [
         ("vision_cfg.image_size", "16", "vision_cfg.image_size: '16' is not valid: input should be a valid integer"),
         ("vision_cfg.image_size", [16, "16"], "vision_cfg.image_size"),
-        ("vision_cfg.image_size", True, "vision_cfg.image_size: True is not valid"),
-        (
-            "vision_cfg.layers",
-            10**9,
-            "vision_cfg.layers: 1000000000 is not valid: input should be less",
-        ),
+        ("vision_cfg.layers", 10**9, "vision_cfg.layers: 1000000000 is not valid: input should be less"),
         ("vision_cfg.layers", [10**9, 1, 1, 1], "vision_cfg.layers"),
-        ("vision_cfg.layers", [1] * 1_000, "vision_cfg.layers"),
         ("vision_cfg.layers", 0, "vision_cfg.layers: 0 is not valid"),
-        ("vision_cfg.layers", 2.5, "vision_cfg.layers: 2.5 is not valid"),
-        ("text_cfg.layers", 10**9, "text_cfg.layers: 1000000000 is not valid"),
         ("text_cfg.layers", 10**4_000, "text_cfg.layers: a number of more than 1,000 digits is not valid"),
         ("text_cfg.layers", 1_000, "they do not belong together"),
         ("text_cfg.width", 99_999, "parameters or more, 100,000,000,000 are the most"),
-        ("text_cfg.width", -1, "text_cfg.width: -1 is not valid"),
         ("text_cfg.width", None, "text_cfg.width: None is not valid"),
         ("text_cfg.vocab_size", 10**7, "they do not belong together"),
-        ("text_cfg.vocab_size", 10**12, "text_cfg.vocab_size: 1000000000000 is not valid"),
         ("text_cfg.context_length", 10**9, "text_cfg.context_length: 1000000000 is not valid"),
         ("text_cfg.heads", 3, "cannot be loaded"),
-        ("text_cfg.heads", "2", "text_cfg.heads: '2' is not valid"),
-        (
-            "text_cfg.mlp_ratio",
-            1e300,
-            "text_cfg.mlp_ratio: 1e+300 is not valid: input should be less",
-        ),
+        ("text_cfg.mlp_ratio", 1e300, "text_cfg.mlp_ratio: 1e+300 is not valid: input should be less"),
         ("text_cfg.mlp_ratio", math.nan, "text_cfg.mlp_ratio: nan is not valid"),
-        ("vision_cfg.mlp_ratio", "4", "vision_cfg.mlp_ratio: '4' is not valid"),
         ("vision_cfg.patch_size", 0, "vision_cfg.patch_size: 0 is not valid"),
         ("vision_cfg.colour", 1, "unexpected keyword argument 'colour'"),
         ("colour", 1, "unexpected keyword argument 'colour'"),
         ("embed_dim", "16", "embed_dim: '16' is not valid"),
-        ("embed_dim", 10**9, "embed_dim: 1000000000 is not valid"),
         ("text_cfg", [], "is not an open_clip model config: text_cfg: [] is not valid"),
         ("vision_cfg", None, "is not an open_clip model config: vision_cfg: None is not valid"),
-        ("vision_cfg", 3, "is not an open_clip model config: vision_cfg: 3 is not valid"),
         ("text_cfg.hf_tokenizer_name", "../no/such", "cannot be loaded"),
         ("text_cfg.tokenizer_kwargs", {"use_fast": False}, "unexpected keyword argument 'use_fast'"),
         ("text_cfg.tokenizer_kwargs", {"trust_remote_code": True}, "asks for trust_remote_code, which runs code"),
-        ("text_cfg.norm_kwargs", {"trust_remote_code": True}, "asks for trust_remote_code, which runs code"),
         ("trust_remote_code", True, "asks for trust_remote_code, which runs code"),
     ],
 )
@@ -247,10 +210,7 @@ def test_wrong_configs(files: dict[str, str], where: str, value: object, message
     [
         b"",
         HTML,
-        b"[]",
         b"null",
-        b"3",
-        b'"embed_dim vision_cfg text_cfg"',
         b"{",
         b"[" * 100_000,
         b"9" * 5_000,
@@ -273,7 +233,8 @@ def test_a_folder_with_a_model_may_not_ask_for_trust_remote_code(tmp_path: Path)
     config["text_cfg"]["hf_tokenizer_name"] = str(tmp_path)
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"auto_map": {"AutoTokenizer": ["own.Tokens", None]}}))
     (tmp_path / "own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
-    (tmp_path / "open_clip_config.json").write_text(json.dumps({"model_cfg": config}))
+    escaped = json.dumps({"model_cfg": config}).replace("trust_remote_code", r"trust\u005fremote_code")
+    (tmp_path / "open_clip_config.json").write_text(escaped)
     params = EncoderParams(model=f"local-dir:{tmp_path}", precision="fp32", watch="x")
     for load in (known_config, load_encoder, known_tokenizer, untrained_model):
         with pytest.raises(ModelError, match=r"open_clip_config.json asks for trust_remote_code, which runs code"):
