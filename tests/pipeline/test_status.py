@@ -136,3 +136,8 @@ def test_stages_refuse_bad_params_before_they_begin(edited):
         assert printed.count("\n") == 1, stage
         edited.git("checkout", "-q", "params.yaml")
     assert edited.changed() == set(), "the outs are unchanged"
+
+
+def test_a_python_that_would_not_find_the_stages_is_an_error_before_the_run(project):
+    printed = project.run("python", "-m", "wsoup", "check", good=False, PYTHONSAFEPATH="1")
+    assert "error: PYTHONSAFEPATH is set, so Python finds no module `stages` here" in printed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -34,7 +35,9 @@ def check_command(
     found, console = findings(load_params(params), deep=deep), Terminal()
     for finding in found:
         console.plain(str(finding))
-    wrong = any(finding.kind == "error" for finding in found)
+    wrong = sys.flags.safe_path or any(finding.kind == "error" for finding in found)
+    if sys.flags.safe_path:
+        console.plain("error: PYTHONSAFEPATH is set, so Python finds no module `stages` here: unset it for `dvc repro`")
     try:
         check_packages(code.installed())
     except WsoupError as error:
