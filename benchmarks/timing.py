@@ -43,12 +43,13 @@ def random_encoder(name: str, *, device: torch.device, precision: str = "fp32") 
     """
     params = parse(EncoderParams, {"model": name, "precision": precision, "watch": "-"}, origin="bench")
     model, tokenizer = random_model(name, seed=0)
+    preprocessing = preprocessing_of(model)
     return Encoder(
         model=model.to(device),
         tokenizer=tokenizer,
-        preprocess=open_clip.image_transform(224, is_train=False),
+        preprocess=open_clip.image_transform(preprocessing["size"], is_train=False),
         id={"model": params.model, "pretrained": None, "precision": params.precision},
-        preprocessing=preprocessing_of(model),
+        preprocessing=preprocessing,
         device=device,
         dtype=AUTOCAST[params.precision],
     )
