@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, ImageFile
 from small_world import COLOURS, write_image_folder
 
 import wsoup
@@ -64,6 +64,16 @@ def test_the_next_step_is_an_argument_not_a_param(files, tiny_encoder):
         DataError, match=r'text\.png is not an image .*; replace or remove it, or pass on_bad_image="nan"$'
     ):
         encode([*files, "text.png"], tiny_encoder)
+
+
+def test_a_truncated_file_is_bad_whatever_others_set_in_pillow(files, tiny_encoder, monkeypatch):
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
+    noise = Image.effect_noise((200, 200), 90)
+    noise.save("cut.jpg")
+    Path("cut.jpg").write_bytes(Path("cut.jpg").read_bytes()[:9000])
+    with pytest.raises(DataError, match=r"cut\.jpg cannot be decoded"):
+        encode(["cut.jpg"], tiny_encoder)
+    assert ImageFile.LOAD_TRUNCATED_IMAGES
 
 
 def test_a_bad_file_raises_or_becomes_nan(files, tiny_encoder):

@@ -34,7 +34,8 @@ def limit(tmp_path):
     [
         ("0::/\n", {"cpu.max": "50000 100000\n"}),  # version 2, half a core, in a container
         ("0::/a b/c\n", {"a b/cpu.max": "100000 100000\n", "a b/c/cpu.max": "max 100000\n"}),  # by a folder above
-        ("0::/not/seen\n", {"cpu.max": "100000 100000\n"}),
+        ("4:memory:/x\n3:cpu,cpuacct:/\n", {"cpu/cpu.cfs_quota_us": "20000\n", "cpu/cpu.cfs_period_us": "100000\n"}),
+        ("3:cpu:/not/seen\n", {"cpu/cpu.cfs_quota_us": "100000\n", "cpu/cpu.cfs_period_us": "100000\n"}),
     ],
 )
 def test_a_quota_of_one_core_or_less_is_one_core(limit, own, files):
@@ -47,7 +48,8 @@ def test_a_quota_of_one_core_or_less_is_one_core(limit, own, files):
         ("", {}),
         ("0::/\n", {"cpu.max": "max 100000\n"}),
         ("0::/\n", {"cpu.max": f"{AFFINITY}00000 100000\n"}),
-        ("3:memory:/\n", {"cpu.max": "1000 100000\n"}),  # of version 1
+        ("3:cpu:/\n", {"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}),
+        ("3:memory:/\n", {"cpu.max": "1000 100000\n", "cpu/cpu.max": "1000 100000\n"}),  # of no cgroup of ours
     ],
 )
 def test_without_a_quota_the_affinity_counts(limit, own, files):
@@ -76,15 +78,19 @@ def test_waiting_threads_sleep_soon_unless_the_user_says_otherwise():
 @pytest.mark.skipif(AFFINITY < 2, reason="needs two cores")
 @pytest.mark.parametrize("quota", [50_000, 100_000])
 def test_in_a_real_cgroup(quota):
-    group = Path(f"/sys/fs/cgroup/wsoup-test-{os.getpid()}")
+    mount = Path("/sys/fs/cgroup/cpu" if Path("/sys/fs/cgroup/cpu").is_dir() else "/sys/fs/cgroup")
+    group = mount / f"wsoup-test-{os.getpid()}"
     try:
         group.mkdir()
     except OSError as error:
         pytest.skip(f"no cgroup can be made here: {error}")
     try:
-        if not (group / "cpu.max").exists():
+        if (group / "cpu.cfs_quota_us").exists():
+            (group / "cpu.cfs_quota_us").write_text(str(quota))
+        elif (group / "cpu.max").exists():
+            (group / "cpu.max").write_text(f"{quota} 100000")
+        else:
             pytest.skip("this cgroup limits no cores")
-        (group / "cpu.max").write_text(f"{quota} 100000")
         inside = ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh"]
         assert started(*inside)[0] == "1"
         assert started(*inside, OMP_NUM_THREADS="2")[0] == "2", "a user's own variable wins"

@@ -10,13 +10,14 @@ import io
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, ImageFile, UnidentifiedImageError
 from torch import Tensor
 
 from wsoup.base.errors import ChangedError, DataError, MissingError, ParamsError, WsoupError
@@ -78,7 +79,7 @@ def load_rgb(path: str | Path | Picture, *, digest: str | None = None, as_stored
     """
     name = shown(str(path))
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _whole_files():
             warnings.simplefilter("ignore")  # Pillow warns of large or odd files that it decodes nevertheless
             if isinstance(path, Picture):
                 return _upright(path.image, name=name, as_stored=as_stored)
@@ -92,6 +93,16 @@ def load_rgb(path: str | Path | Picture, *, digest: str | None = None, as_stored
         raise
     except Exception as error:  # a damaged file may make a decoder raise anything
         raise BadImageError(f"{name} cannot be decoded ({reason_of(error)})") from None
+
+
+@contextmanager
+def _whole_files() -> Iterator[None]:
+    """A truncated file is an error, whatever others have set in Pillow."""
+    before, ImageFile.LOAD_TRUNCATED_IMAGES = ImageFile.LOAD_TRUNCATED_IMAGES, False
+    try:
+        yield
+    finally:
+        ImageFile.LOAD_TRUNCATED_IMAGES = before
 
 
 def _read(path: str, *, name: str, digest: str | None) -> bytes:

@@ -33,17 +33,17 @@ def cores(cgroups: str = "/sys/fs/cgroup", *, own: str = "/proc/self/cgroup") ->
     """Cores that this process may keep busy: of its affinity, or fewer by its cgroup's quota, rounded up.
 
     Args:
-        cgroups: where cgroups of version 2 are mounted.
+        cgroups: where cgroups are mounted: version 2 there, version 1 in the folder ``cpu``.
         own: lines ``number:controllers:path``, the cgroups of this process.
     """
     allowed = float(_affinity())
     for line in _text(own).splitlines():
         _, controllers, path = line.split(":", 2)
-        names = [name for name in path.split("/") if name]
-        for depth in range(len(names) + 1):  # each folder on the way down may limit all below it
-            quota, *period = _text(os.path.join(cgroups, *names[:depth], "cpu.max")).split() or ["max"]
-            if not controllers and quota != "max":
-                allowed = min(allowed, float(quota) / float(period[0]))
+        if not controllers or "cpu" in controllers.split(","):
+            folder = os.path.join(cgroups, "cpu" if controllers else "")
+            names = [name for name in path.split("/") if name]
+            for depth in range(len(names) + 1):  # each folder on the way down may limit all below it
+                allowed = min(allowed, _quota(os.path.join(folder, *names[:depth])))
     return max(1, int(-(-allowed // 1)))
 
 
@@ -63,6 +63,16 @@ def one_thread_for(products: int) -> Iterator[None]:
 
 def _affinity() -> int:
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+def _quota(folder: str) -> float:
+    """Cores by the quota of one cgroup; infinite where it has none, or is not to be seen from here."""
+    names = ("cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us")  # one of version 2, or two of version 1
+    numbers = [word for name in names for word in _text(os.path.join(folder, name)).split()]
+    if len(numbers) != 2 or numbers[0] in ("max", "-1"):
+        return float("inf")
+    quota, period = map(float, numbers)
+    return quota / period
 
 
 def _text(path: str) -> str:
