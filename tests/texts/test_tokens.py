@@ -6,6 +6,7 @@ import random
 
 import open_clip
 import pytest
+import torch
 
 from wsoup.texts.tokens import SplitTokenizer, token_lengths
 from wsoup.towers import models as towers
@@ -29,10 +30,11 @@ def test_parts_by_hand(splitter):
 
 
 def test_length_counts_tokens_before_padding():
-    """Start, "a", "cat", end; a text that is too long fills the context. The same with 1 as padding."""
+    """Start, "a", "cat", end; a text that is too long fills the context. So with padding 1, and on the left."""
     plain = open_clip.SimpleTokenizer()
     padded = lambda texts: plain(texts).masked_fill(plain(texts) == 0, 1)  # noqa: E731
-    for tokenizer in (plain, padded):
+    left = lambda texts: torch.stack([row.roll(int((row == 0).sum())) for row in plain(["", *texts])])[1:]  # noqa: E731
+    for tokenizer in (plain, padded, left):
         assert token_lengths(["a cat", "", "cat " * 100], tokenizer=tokenizer).tolist() == [4, 2, 77]
         assert token_lengths([], tokenizer=tokenizer).tolist() == []
 

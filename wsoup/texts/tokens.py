@@ -140,12 +140,15 @@ class SplitTokenizer:
 def token_lengths(texts: Sequence[str], *, tokenizer: Tokenizer) -> Tensor:
     """Tokens of each text with its start and end, without padding: (P,) int64.
 
-    A text that fills the context, or would exceed it, has the context's length. The empty text ends with padding, which
-    shows its id: 0 for CLIP, 1 for SigLIP and some Hugging Face tokenizers.
+    A text that fills the context, or would exceed it, has the context's length. The empty text shows the id of padding,
+    0 for CLIP, 1 for SigLIP and some Hugging Face tokenizers, at its end, or on the left at its start.
     """
-    tokens = tokenizer(["", *texts])
-    places = torch.arange(1, tokens.shape[1] + 1)
-    return (places * (tokens[1:] != tokens[0, -1]).cpu()).amax(dim=1)  # up to the last one: "!" has CLIP's padding id
+    tokens = tokenizer(["", *texts]).cpu()
+    empty, beside = tokens[0], tokens[1:]
+    real = (beside != (empty[-1] if empty[-1] == empty[-2] else empty[0])).int()
+    # From the first to the last, because "!" has CLIP's id of padding.
+    length = tokens.shape[1] - real.argmax(dim=1) - real.flip(1).argmax(dim=1)
+    return torch.where(real.any(dim=1), length, 0)
 
 
 def last_token(null: int) -> Callable[[Tensor], Tensor]:
