@@ -18,7 +18,7 @@ from repository import commit, git, new_repository
 from small_world import COLOURS, write_image_folder
 
 from wsoup.disk import code
-from wsoup.disk.shards import Owner
+from wsoup.disk.code import Owner
 from wsoup.pipeline import inputs, workspace
 
 RATES = {"learning_rate": 1e-4, "prompt_factor": 10}

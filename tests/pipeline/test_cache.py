@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from wsoup.base.errors import MismatchError, MissingError
 from wsoup.cli import app as cli
 from wsoup.disk import code, store
-from wsoup.disk.shards import Owner, Shard
+from wsoup.disk.code import Owner, Shard
 from wsoup.pipeline import inputs
 from wsoup.pipeline.workspace import look, prune
 
@@ -30,7 +30,7 @@ SLOW = '''
 import time
 from functools import partial
 from wsoup.pipeline import stage
-from wsoup.disk.shards import Shard
+from wsoup.disk.code import Shard
 from wsoup.runtime.work import finish_shards
 
 def main(owner):

@@ -21,7 +21,7 @@ from torch import Tensor
 from wsoup.core import prompts
 from wsoup.core.scoring import MODES, class_sums, correct_per_candidate, mean_cosines, normalize
 from wsoup.disk import store
-from wsoup.disk.shards import Shard
+from wsoup.disk.code import Shard
 from wsoup.evaluate.classifiers import check_rows
 from wsoup.evaluate.rows import Row
 from wsoup.evaluate.testsets import COSINES, COUNTS, WHERE, ClassPrompts, TestSet

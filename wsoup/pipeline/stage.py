@@ -29,7 +29,7 @@ from filelock import FileLock, Timeout
 from wsoup.base.errors import MismatchError, WsoupError
 from wsoup.disk import code
 from wsoup.disk.atomic import check_no_link, remove_half_written
-from wsoup.disk.shards import Owner
+from wsoup.disk.code import Owner
 from wsoup.disk.store import make_cache_dir
 from wsoup.pipeline.inputs import check_packages, check_unchanged, is_of_this_wsoup, outs_by_stage, read_inputs
 from wsoup.runtime.process import INTERRUPTED, errors_in_one_line, finished, interruptible, print_anything

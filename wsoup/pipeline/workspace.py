@@ -27,7 +27,7 @@ import wsoup
 from wsoup.base import project
 from wsoup.base.errors import DataError, MismatchError
 from wsoup.disk import code, store
-from wsoup.disk.shards import Owner
+from wsoup.disk.code import Owner
 from wsoup.pipeline.graph import stage_names
 from wsoup.pipeline.inputs import VERSIONS, code_file
 from wsoup.runtime.process import git

@@ -13,7 +13,7 @@ from functools import partial
 from tqdm.auto import tqdm
 
 from wsoup.base.errors import ParamsError
-from wsoup.disk.shards import Shard
+from wsoup.disk.code import Shard
 from wsoup.runtime.process import give_back, number_in
 
 EXECUTORS = ("here", "ray")

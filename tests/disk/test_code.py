@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from wsoup.base.errors import MissingError
-from wsoup.disk import code, shards
-from wsoup.disk.shards import Owner, Shard
+from wsoup.disk import code
+from wsoup.disk.code import Owner, Shard
 from wsoup.runtime.work import finish_shards
 
 OWNER = Owner("score@words", code={"stages/score.py": "1", "wsoup/core": "2"}, packages={"torch": "2.9.0"})
@@ -100,7 +100,7 @@ def test_a_shard_that_you_removed_meanwhile_ends_nothing(in_tmp):
 
 
 def test_large_shards_are_not_kept(in_tmp, monkeypatch):
-    monkeypatch.setattr(shards, "KEPT_BYTES", 150)  # a shard is its bytes and a checksum of 65
+    monkeypatch.setattr(code, "KEPT_BYTES", 150)  # a shard is its bytes and a checksum of 65
     assert [run(1, 2), run(1, 2), run(1, 2, 3), run(1, 2)] == [[1, 2], [], [3], [1, 2]]
 
 
