@@ -56,7 +56,7 @@ def test_unusable_images_labels_and_models_are_refused(model, images):
     broken[3] = torch.nan
     with pytest.raises(DataError, match="NaN or infinity in rows 3"):
         wsoup.fit_head(broken, labels, class_names=NAMES, **model)
-    with pytest.raises(DataError, match="two classes or more"):
+    with pytest.raises(ParamsError, match=r"class_names is .* at least 2 items"):
         wsoup.fit_head(features, labels * 0, class_names=["cat"], **model)
     with pytest.raises(ParamsError, match="kind is 'forest'"):
         wsoup.fit_head(features, labels, class_names=NAMES, kind="forest", **model)

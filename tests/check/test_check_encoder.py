@@ -69,7 +69,7 @@ def test_models_that_finetuning_refuses_are_named_before_a_run(tmp_path):
     (tmp_path / "tiny-resnet.json").write_text(json.dumps(config))
     given = {"model": "tiny-resnet", "config": str(tmp_path / "tiny-resnet.json"), "pretrained": None}
     finding = checked(given, methods=["ce"])
-    assert any("finetune.methods: finetuning needs an image tower of open_clip's Vision" in p for p in finding["error"])
+    assert any("finetune.methods: finetuning needs towers of open_clip's Vision" in p for p in finding["error"])
     assert not any("finetun" in text for text in checked(given)["error"])
 
 

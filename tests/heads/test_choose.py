@@ -127,7 +127,7 @@ def test_duplicates_are_dropped():
     assert len(given([0, 40, 0.5, 80, 120], [0, 1, 0, 2, 3])[0].labels) == 5  # half a degree apart: two photos
 
 
-def test_bad_images_texts_scales_and_classes_are_refused():
+def test_bad_images_texts_and_classes_are_refused():
     with pytest.raises(DataError, match="images 0 and 2 are the same photo, labelled 'cat' and 'bird'"):
         given([0, 40, 0, 80, 120], [0, 1, 2, 2, 3])
     with pytest.raises(DataError, match="no image of 'bird', 'fish': a head needs one of each class"):
@@ -136,8 +136,3 @@ def test_bad_images_texts_scales_and_classes_are_refused():
     good = {"texts": on_a_circle(0, 90).T, "logit_scale": 1.0, "names": ["a", "b"]}
     with pytest.raises(MismatchError, match=r"class texts have shape \(2, 3\); expected \(2, 2\)"):
         checked(x, y, **{**good, "texts": torch.ones(2, 3)})
-    for scale in (0.0, -1.0, math.nan, math.inf):
-        with pytest.raises(ParamsError, match="expected a number above 0"):
-            checked(x, y, **{**good, "logit_scale": scale})
-    with pytest.raises(DataError, match="two classes or more"):
-        checked(x, y * 0, **{**good, "texts": torch.ones(2, 1), "names": ["a"]})

@@ -162,7 +162,7 @@ def fit_head(
     Raises:
         DataError: features, labels and names that do not fit together, a class without images, or the same photo under
             two labels.
-        ParamsError, ModelError, MismatchError: unknown kind, or an unusable model.
+        ParamsError, ModelError, MismatchError: fewer than two classes, unknown kind, or an unusable model.
     """
     x, names = torch.as_tensor(features).cpu(), list(class_names)
     y = checked_labels(labels, n_images=len(x), class_names=names).cpu()

@@ -87,8 +87,7 @@ def _heads(attn: nn.MultiheadAttention, normed: Tensor, *, parts: slice, packing
     """Project (B, T, width), or packed rows, to a slice of q, k, v: (parts, B, heads, T, head size)."""
     width = attn.embed_dim
     rows = slice(parts.start * width, parts.stop * width)
-    bias = None if attn.in_proj_bias is None else attn.in_proj_bias[rows]
-    y = F.linear(normed, attn.in_proj_weight[rows], bias)
+    y = F.linear(normed, attn.in_proj_weight[rows], attn.in_proj_bias[rows])
     if packing is not None:
         y = packing.unpack(y)
     return split_heads(y, parts=parts.stop - parts.start, heads=attn.num_heads)

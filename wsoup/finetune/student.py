@@ -139,10 +139,10 @@ def check_model(model: nn.Module) -> None:
     """Raise ModelError unless an open_clip model can be trained: two standard transformers, the paper's models."""
     visual, text = getattr(model, "visual", None), getattr(model, "text", model)
     blocks = [getattr(getattr(tower, "transformer", None), "resblocks", ()) for tower in (visual, text)]
-    if not (hasattr(visual, "class_embedding") and hasattr(visual, "_embeds") and blocks[0]):
-        problem = f"an image tower of open_clip's VisionTransformer, found {type(visual).__name__}"
-    elif not (hasattr(text, "token_embedding") and blocks[1]):
-        problem = f"a text tower of open_clip's TextTransformer, found {type(text).__name__}"
+    ends = getattr(visual, "proj", None), getattr(text, "text_projection", None)
+    if not (hasattr(visual, "class_embedding") and all(blocks) and all(isinstance(end, Tensor) for end in ends)):
+        found = f"{type(visual).__name__} and {type(text).__name__}"
+        problem = f"towers of open_clip's VisionTransformer and TextTransformer with projections, found {found}"
     elif foreign := foreign_block([*blocks[0], *blocks[1]]):
         problem = f"towers with standard blocks, found {foreign}"
     elif getattr(text, "cls_emb", None) is not None or text.attn_mask is None or end_of_text(text) is None:

@@ -76,7 +76,7 @@ class TrainableImageTower(_Tower):
             pooled = visual.ln_post(self._call(first_row_pass, last, x)[:, 0])
         else:
             pooled = visual._pool(self._call(block_pass, last, x))[0]
-        return _project(pooled, visual.proj)
+        return pooled @ visual.proj
 
     def __call__(self, pixels: Tensor, *, prompts: Tensor | None = None) -> Tensor:
         """(B, 3, H, W) -> (B, D), not normalised."""
@@ -211,7 +211,7 @@ class TrainableTextTower(_Tower):
         state = self.run(state, texts, first=first, stop=last, prompts=prompts)
         head, rows = _deep_prompt(state.head, prompts, block=last), packing.pack(state.tail)
         pooled = self._call(prefix_last_row_pass, last, head, rows, mask=texts.mask, packing=packing)
-        return _project(self.text.ln_final(pooled), self.text.text_projection)
+        return self.text.ln_final(pooled) @ self.text.text_projection
 
     def __call__(
         self, texts: Texts, *, prompts: Tensor | None = None, soft: tuple[Tensor, Tensor] | None = None
@@ -230,10 +230,3 @@ def _deep_prompt(x: Tensor, prompts: Tensor | None, *, block: int) -> Tensor:
 def _replace_prompt(x: Tensor, prompt: Tensor) -> Tensor:
     """Replace positions 1..n of (B, T, width) by (n, width)."""
     return torch.cat([x[:, :1], prompt.to(x.dtype).expand(len(x), -1, -1), x[:, 1 + len(prompt) :]], dim=1)
-
-
-def _project(x: Tensor, projection: nn.Linear | Tensor | None) -> Tensor:
-    """A tower's final projection, if it has one: (B, width) -> (B, D)."""
-    if projection is None:
-        return x
-    return projection(x) if isinstance(projection, nn.Linear) else x @ projection

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-import numpy as np
 import safetensors.torch
 import torch
 from torch import Tensor
@@ -226,14 +225,12 @@ class Trainer:
         pixels, labels = self._ahead[self.iteration].result()
         return *self.passes.images(pixels, teacher=self.objective.needs_teacher), labels
 
-    def _positions(self, iteration: int) -> np.ndarray:
-        size = self.method.batch_size or self.shared.batch_size
-        positions = wrapped_positions if self.shared.batches == "wrapped" else batch_positions
-        return positions(self.source.labels, batch_size=size, seed=self.seed, iteration=iteration)
-
     def _load_batch(self, iteration: int) -> tuple[Tensor, Tensor]:
         """Pixels (B, 3, H, W) and labels (B,)."""
-        return self.images.batch(self._positions(iteration), seed=self.seed, iteration=iteration)
+        size = self.method.batch_size or self.shared.batch_size
+        draw = wrapped_positions if self.shared.batches == "wrapped" else batch_positions
+        positions = draw(self.source.labels, batch_size=size, seed=self.seed, iteration=iteration)
+        return self.images.batch(positions, seed=self.seed, iteration=iteration)
 
     def _log_row(self, loss: Tensor, *, logits: Tensor, images: Tensor, labels: Tensor) -> None:
         """Append to the log, with the divergence of the members' current predictions."""

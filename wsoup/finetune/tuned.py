@@ -16,7 +16,7 @@ import torch
 from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError
 
-from wsoup.base.errors import MismatchError, MissingError, one_line
+from wsoup.base.errors import MismatchError, one_line
 from wsoup.disk import store
 from wsoup.finetune.params import TuneParams
 from wsoup.finetune.student import Student
@@ -88,8 +88,6 @@ def snapshots_in(folder: str | Path) -> list[int]:
 
 def read_config(folder: Path) -> tuple[dict[str, Any], TuneParams]:
     """What `save_tuned` wrote beside the weights, and what was tuned; raises as `load_tuned`."""
-    if not (folder / CONFIG).exists():
-        raise MissingError(f"{folder} holds no tuned model ({CONFIG}); make it with `dvc repro finetune`")
     config = store.read_object(folder / CONFIG)
     try:
         return config, TypeAdapter(TuneParams).validate_python(config["tune"])
@@ -108,7 +106,7 @@ def load_tuned(folder: str | Path, *, encoder: Encoder, iteration: int | None = 
         iteration: of a snapshot (see `snapshots_in`); None for the final weights.
 
     Raises:
-        MissingError: no tuned model in the folder.
+        MissingError: the folder or its config.json does not exist.
         MismatchError: the weights were trained on another encoder, do not fit config.json, or are damaged.
     """
     folder = Path(folder)
@@ -125,13 +123,10 @@ def load_tuned(folder: str | Path, *, encoder: Encoder, iteration: int | None = 
         template=config["template"],
         generator=torch.Generator().manual_seed(0),  # all random values are overwritten below
     )
-    parameters = student.stored()
-    shapes = [{(name, tensor.shape) for name, tensor in tensors.items()} for tensors in (parameters, stored)]
+    shapes = [{(name, tensor.shape) for name, tensor in tensors.items()} for tensors in (student.stored(), stored)]
     if differing := sorted(name for name, _ in shapes[0] ^ shapes[1]):
         raise MismatchError(f"{path} does not fit its {CONFIG} (first at {differing[0]}); run `dvc repro` again")
-    with torch.no_grad():
-        for name, parameter in parameters.items():
-            parameter.copy_(stored[name])
+    student.load_state_dict(stored, strict=False)
     identity = {
         **encoder.id,
         "method": config["method"],

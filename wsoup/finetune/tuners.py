@@ -140,9 +140,7 @@ def attach(student: Student, tune: TuneParams) -> None:
     width = student.text_tower.token_embedding.weight.shape[1]
     image_width = len(student.visual.class_embedding)
     match tune:
-        case LastBlocksTune():
-            _unfreeze_last(student, tune.blocks)
-        case SoftDescriptorsTune() if tune.blocks:  # a CoOp ensemble; ProDA, arXiv 2205.03340
+        case LastBlocksTune() | SoftDescriptorsTune() if tune.blocks:  # the latter in a CoOp ensemble
             _unfreeze_last(student, tune.blocks)
         case VisualPromptTune():  # VPT, arXiv 2203.12119
             student.visual_prompts = nn.Parameter(START_STD * torch.randn(tune.depth, tune.tokens, image_width))
@@ -186,8 +184,7 @@ def _unfreeze_last(student: Student, blocks: int) -> None:
     visual, text = student.visual, student.text_tower
     ends = (visual.ln_post, visual.proj, text.ln_final, text.text_projection)
     for part in (*student.image_blocks[-blocks:], *student.text_blocks[-blocks:], *ends):
-        if part is not None:
-            part.requires_grad_(True)
+        part.requires_grad_(True)
 
 
 def _prompt_start(n: int, *, tokenizer: Tokenizer, template: str) -> Tensor:

@@ -23,15 +23,13 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from wsoup.base.errors import DataError, MismatchError, ParamsError
+from wsoup.base.errors import DataError, MismatchError, one_line
 from wsoup.core.scoring import normalize
 
 SAME = 1e-3
 """Distance of features below which two photos are the same one; half precision moves a feature by about 5e-4."""
 ROWS = 4096
 """Images compared with all others at a time."""
-SHOWN = 3
-"""Class names shown in an error."""
 
 
 @dataclass(frozen=True)
@@ -96,17 +94,12 @@ def checked(
         The images without duplicates, and a note on how many were dropped, or "".
 
     Raises:
-        DataError: fewer than two classes, a class without an image, or the same photo under two labels.
+        DataError: a class without an image, or the same photo under two labels.
         MismatchError: texts of another size.
-        ParamsError: a logit scale that is not positive and finite.
     """
-    if not 0 < logit_scale < float("inf"):
-        raise ParamsError(f"logit_scale is {logit_scale}; expected a number above 0, such as model.logit_scale.exp()")
     if texts.shape != (features.shape[1], len(names)):
         expected = (features.shape[1], len(names))
         raise MismatchError(f"class texts have shape {tuple(texts.shape)}; expected {expected}, features by classes")
-    if len(names) < 2:
-        raise DataError("a head needs two classes or more")
     x, y = features.double().cpu(), labels.cpu()
     kept = torch.ones(len(y), dtype=torch.bool)
     for first, second in duplicates(x):
@@ -114,12 +107,10 @@ def checked(
             pair = f"{names[int(y[first])]!r} and {names[int(y[second])]!r}"
             raise DataError(f"images {first} and {second} are the same photo, labelled {pair}; correct one label")
         kept[second] = False
-    missing = sorted({*range(len(names))} - {*y[kept].tolist()})
-    if missing:
-        shown = ", ".join(repr(names[label]) for label in missing[:SHOWN])
-        more = f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
+    if missing := [repr(names[label]) for label in sorted({*range(len(names))} - {*y[kept].tolist()})]:
+        shown = one_line(", ".join(missing), limit=200)
         raise DataError(
-            f"no image of {shown}{more}: a head needs one of each class; add it, or leave the class out of class_names"
+            f"no image of {shown}: a head needs one of each class; add it, or leave the class out of class_names"
         )
     n_dropped = int((~kept).sum())
     note = f"dropped {n_dropped} of {len(y)} images as duplicates" if n_dropped else ""
@@ -131,10 +122,8 @@ def duplicates(features: Tensor) -> list[tuple[int, int]]:
     pairs = []
     for start in range(0, len(features), ROWS):
         later = features[start : start + ROWS]
-        distances = torch.cdist(later, features[: start + len(later)])
-        for row, column in (distances < SAME).nonzero().tolist():
-            if column < start + row:
-                pairs.append((column, start + row))
+        same = torch.cdist(later, features[: start + len(later)]) < SAME
+        pairs += [(column, start + row) for row, column in same.tril(start - 1).nonzero().tolist()]
     return pairs
 
 
