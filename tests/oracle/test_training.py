@@ -154,8 +154,9 @@ def test_every_averaged_weight_is_the_authors(trained, name):
             both = torch.stack([made[f"{name}/{weight}/{part}"] for part in range(2)])
         else:
             both = made[f"{name}/{weight}"]
+        # Rounding: at most 2e-6 on an AMD EPYC, 4e-6 on a Xeon with AMX.
         torch.testing.assert_close(
-            expected, both, rtol=2e-6, atol=2e-6, msg=lambda text, weight=weight: f"{weight}: {text}"
+            expected, both, rtol=2e-6, atol=5e-6, msg=lambda text, weight=weight: f"{weight}: {text}"
         )
         moved = max(moved, float((expected - starts[name][weight]).abs().max()))
     assert moved > 1e-4
