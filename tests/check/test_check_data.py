@@ -12,8 +12,8 @@ import yaml
 from miniature import build_coop, draw
 from PIL import Image
 
-from wsoup.check import data as datacheck
-from wsoup.check.data import Finding
+from wsoup.check import findings as check
+from wsoup.check.findings import Finding
 from wsoup.check.whole import Params, parse_params
 from wsoup.datasets import manifest
 from wsoup.datasets.paper import PAPER
@@ -42,7 +42,7 @@ def paper_params(root: Path, **changes: dict[str, Any]) -> Params:
 
 
 def look(params: Params, *, deep: bool = False) -> dict[str, list[Finding]]:
-    return {name: [*datacheck.dataset(name, params=params, deep=deep)] for name in params.datasets}
+    return {name: [*check.dataset(name, params=params, deep=deep)] for name in params.datasets}
 
 
 def texts(findings: list[Finding], kind: str) -> list[str]:
@@ -160,7 +160,7 @@ def test_a_class_without_gpt_descriptors(root: Path, tmp_path: Path) -> None:
     [
         (("Red", "red", "blue"), "class names 'Red', 'red' differ only in upper and lower case; if", "merge them"),
         *(
-            ((odd, "red panda", "owl"), f"1 of 3 class names are not written as in a caption: {odd!r}", ".class_names")
+            ((odd, "red panda", "owl"), f"1 of 3 class names are not written as in a caption: {odd!r}", "class_names")
             for odd in ("HerbaceousVegetation", "T-shirt", "747-400", "D.C.")
         ),
     ],
@@ -192,6 +192,6 @@ def own_folder(root: Path, *, role: str = "source") -> list[str]:
     section = {"role": role, "layout": "imagefolder", "root": str(root), "watch": str(root), "template": "a {}."}
     name = raw["source"] if role == "source" else "mine"
     raw["datasets"][name] = section
-    findings = [*datacheck.dataset(name, params=parse_params(raw, origin="params.yaml"), deep=True)]
+    findings = [*check.dataset(name, params=parse_params(raw, origin="params.yaml"), deep=True)]
     assert texts(findings, "error") == []
     return texts(findings, "warning")
