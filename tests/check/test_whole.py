@@ -64,34 +64,35 @@ WORDS = {"path": "words.txt", "count": 1000, "period": False, "watch": "words.tx
 
 
 @pytest.mark.parametrize(
-    ("values", "key", "watch", "uncovered"),
+    ("values", "key", "watch", "uncovered", "n_files"),
     [
         (
             {"candidates__descriptors": {"paths": ["a/x.txt", "b/y.txt"], "period": False}, "candidates__watch": "a"},
-            *("candidates.watch", "a", "'b/y.txt' (candidates.descriptors.paths[1])"),
+            *("candidates.watch", "a", "'b/y.txt' (candidates.descriptors.paths[1])", 2),
         ),
         (
             {"candidates__words": WORDS | {"watch": "data/nothing_to_watch.txt"}},
-            *("candidates.words.watch", "data/nothing_to_watch.txt", "'words.txt' (candidates.words.path)"),
+            *("candidates.words.watch", "data/nothing_to_watch.txt", "'words.txt' (candidates.words.path)", 1),
         ),
         (
             {"datasets__counts__gpt_descriptors": "data/gpt/counts.json"},
-            *("candidates.watch", "data/toy/", "'data/gpt/counts.json' (datasets.counts.gpt_descriptors)"),
+            *("candidates.watch", "data/toy/", "'data/gpt/counts.json' (datasets.counts.gpt_descriptors)", 2),
         ),
         *(
-            ({"encoder__watch": watch}, "encoder.watch", watch, "'data/toy/encoder/")
+            ({"encoder__watch": watch}, "encoder.watch", watch, "'data/toy/encoder/", 2)
             for watch in ("data/nothing_to_watch.txt", "data/toy/encoder/toy-clip.json", "data/toy/enc")
         ),
     ],
 )
 def test_a_file_that_is_not_watched_is_named_with_the_next_step(
-    values: dict[str, Any], key: str, watch: str, uncovered: str
+    values: dict[str, Any], key: str, watch: str, uncovered: str, n_files: int
 ) -> None:
     parse_params(changed(candidates__words=WORDS), origin="params.yaml")
     message = refusal(**values)
     assert f"{key}: '{watch}" in message
     assert f"does not cover {uncovered}" in message
-    assert f"set {key} to a folder" in message
+    step = f"put the {n_files} files of its section into a folder without results, and set {key} to that"
+    assert message.endswith(step if n_files > 1 else f"set {key} to words.txt")
 
 
 def test_a_tag_needs_no_watch_and_a_config_needs_itself() -> None:
@@ -99,7 +100,7 @@ def test_a_tag_needs_no_watch_and_a_config_needs_itself() -> None:
     nothing = "data/nothing_to_watch.txt"
     parse_params(changed(**tag, encoder__config=None, encoder__watch=nothing), origin="params.yaml")
     config = "configs/mine.json"
-    assert "set encoder.watch to a folder" in refusal(**tag, encoder__config=config, encoder__watch=nothing)
+    assert refusal(**tag, encoder__config=config, encoder__watch=nothing).endswith(f"set encoder.watch to {config}")
     parse_params(changed(**tag, encoder__config=config, encoder__watch=config), origin="params.yaml")
 
 
@@ -128,7 +129,7 @@ def test_links_and_relative_paths_are_followed(in_tmp: Path) -> None:
             parsed(path, watch)
     with pytest.raises(
         ParamsError,
-        match=r"candidates.watch: '\.' contains the whole run, results included; set candidates.watch to a folder",
+        match=r"candidates.watch: '\.' contains the whole run, results included; set candidates.watch to pool",
     ):
         parsed("pool.txt", ".")
 
@@ -238,6 +239,9 @@ def test_heads_have_names_and_kinds_of_their_own(heads: dict[str, Any], message:
     assert message in refusal(heads=heads)
 
 
-def test_a_name_that_wsoup_gives_itself_is_refused() -> None:
-    soup = RAW["soups"]["word"]
+def test_names_that_would_share_files_are_refused() -> None:
+    soup, dataset = RAW["soups"]["word"], next(iter(RAW["datasets"].values())) | {"role": "xd"}
+    shared = "differ by case alone, and would share files; rename one"
     assert "soups: the name 'word-seed1' is taken by wsoup itself" in refusal(soups={"word": soup, "word-seed1": soup})
+    assert f"soups: 'word' and 'Word' {shared}" in refusal(soups={"word": soup, "Word": soup})
+    assert f"datasets: 'a' and 'A' {shared}" in refusal(datasets=RAW["datasets"] | {"a": dataset, "A": dataset})

@@ -151,19 +151,19 @@ FAULTS: dict[str, tuple[str, Callable[[Path], object], type[Exception], str]] = 
         "food101",
         lambda root: shutil.rmtree(root / "food-101"),
         MissingError,
-        r"split_zhou_Food101.json does not exist; put Food101's split file there",
+        r"food-101 does not exist; Food101 is expected there",
     ),
     "no images": (
         "imagenet_r",
         lambda root: shutil.rmtree(root / "imagenet-rendition/imagenet-r"),
-        DataError,
-        r"imagenet-r cannot be listed \(No such file or directory\)",
+        MissingError,
+        r"imagenet-r does not exist; ImageNet-R's class folders are expected there",
     ),
     "no list of aircraft": (
         "fgvc_aircraft",
         lambda root: (root / "fgvc_aircraft/images_variant_test.txt").unlink(),
         MissingError,
-        r"images_variant_test.txt does not exist",
+        r"images_variant_test.txt does not exist; it comes with FGVC-Aircraft",
     ),
     "unknown aircraft": (
         "fgvc_aircraft",
@@ -181,7 +181,7 @@ FAULTS: dict[str, tuple[str, Callable[[Path], object], type[Exception], str]] = 
         "imagenet_r",
         lambda root: [(root / name / "classnames.txt").unlink() for name in ("imagenet-rendition", "imagenet")],
         MissingError,
-        r"imagenet/classnames.txt does not exist",
+        r"imagenet/classnames.txt does not exist; expected one line per class: folder, a space, class name",
     ),
     "a number missing": (
         "imagenetv2",

@@ -111,7 +111,7 @@ def test_a_pickle_with_another_number_of_images(pickles: Path) -> None:
     (pickles / "shot_2-seed_1.pkl").rename(pickles / "shot_3-seed_1.pkl")
     with pytest.raises(DataError, match=r"shot_3-seed_1.pkl: class 'tench' has 2 images, expected 3"):
         pickled(pickles, shots=3)
-    with pytest.raises(MissingError, match=r"shot_2-seed_1.pkl does not exist"):
+    with pytest.raises(MissingError, match=r"shot_2-seed_1.pkl does not exist; copy CoOp's few-shot splits there"):
         pickled(pickles)
 
 

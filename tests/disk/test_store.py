@@ -333,7 +333,9 @@ def test_files_are_synced_before_they_are_renamed(tmp_path, monkeypatch, kind):
     assert calls[-3:] == [str(new), "renamed", str(tmp_path)]
 
 
-@pytest.mark.parametrize(("number", "ends"), [(errno.EINVAL, False), (errno.ENOTSUP, False), (errno.EIO, True)])
+@pytest.mark.parametrize(
+    ("number", "ends"), [(errno.EINVAL, False), (errno.ENOTSUP, False), (errno.EBADF, False), (errno.EIO, True)]
+)
 def test_a_failing_disk_is_an_error_and_one_without_sync_is_not(tmp_path, monkeypatch, number, ends):
     def refuse(_):
         raise OSError(number, os.strerror(number))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from torchvision.transforms import RandomResizedCrop
 
-from wsoup.base.errors import ChangedError, MissingError
+from wsoup.base.errors import ChangedError, DataError, MissingError
 from wsoup.disk.store import sha256_file
 from wsoup.finetune.data import (
     FewShotImages,
@@ -115,13 +115,13 @@ def test_a_crop_of_everything_equals_the_encoders_preprocessing(tiny_encoder, tm
     assert any(torch.allclose(pixels, expected, atol=1e-6) for pixels in crops)
 
 
-def test_augmented_pixels_do_not_depend_on_threads(tiny_encoder, colours, monkeypatch):
-    def pixels(threads: int) -> torch.Tensor:
+def test_augmented_pixels_do_not_depend_on_threads_or_on_memory(tiny_encoder, colours, monkeypatch):
+    def pixels(threads: int, **options: int) -> torch.Tensor:
         monkeypatch.setenv("WSOUP_WORKERS", str(threads))
-        source = FewShotImages(colours, encoder=tiny_encoder, augment=finetune_params().augment)
+        source = FewShotImages(colours, encoder=tiny_encoder, augment=finetune_params().augment, **options)
         return source.batch(np.arange(12), seed=1, iteration=3)[0]
 
-    assert torch.equal(pixels(4), pixels(1))
+    assert torch.equal(pixels(4), pixels(1, room=0))
 
 
 def test_a_training_image_that_changed_since_listing_is_an_error(tiny_encoder, colours):
@@ -143,3 +143,12 @@ def test_the_words_of_a_list_decide_a_result_and_a_missing_list_is_named(in_tmp,
     assert (start_words(method), start_words(proda)) == (["sun", "rain"], [])
     keys = [replace(colours, words=words).about for words in ([], ["sun"], ["rain"])]
     assert keys[1] != keys[2] != keys[0] == colours.about
+
+
+def test_no_images_is_an_error(tiny_encoder):
+    with pytest.raises(DataError, match="the few-shot split holds no images"):
+        FewShotImages(
+            TrainingSet([], [], np.array([]), [], "a {}.", [""]),
+            encoder=tiny_encoder,
+            augment=finetune_params().augment,
+        )

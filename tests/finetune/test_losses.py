@@ -28,6 +28,7 @@ def test_smoothed_targets_by_hand():
     """0.3 spread over the three other classes."""
     targets = losses.smooth_targets(torch.tensor([2]), n_classes=4, label_smoothing=0.3)
     torch.testing.assert_close(targets, torch.tensor([[0.1, 0.1, 0.7, 0.1]]))
+    assert losses.smooth_targets(torch.tensor([0]), n_classes=1, label_smoothing=0.3).tolist() == [[1.0]]
 
 
 def test_without_smoothing_it_equals_torchs_cross_entropy():

@@ -124,14 +124,25 @@ def test_a_wrong_value_is_named_in_one_line(tmp_path: Path, place: str, value: o
     assert message in error
 
 
+BOMB = "\n".join(
+    ["a0: &a0 [x, x, x, x, x, x, x, x, x]", *(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 10))]
+)
+MERGED = "\n".join(
+    ["a0: &a0 {x: 1}", *(f"a{i}: &a{i} {{<<: [{', '.join([f'*a{i - 1}'] * 9)}]}}" for i in range(1, 10))]
+)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         (b"\xff\xfes\x00o\x00u\x00", "is not UTF-8 text (byte 0); save it as UTF-8"),
         ("source: Größe\n".encode("latin-1"), "is not UTF-8 text (byte 10)"),
-        ("seeds: &a [*a]", "seeds.0: [[[[...]]]] is not valid"),
+        (BOMB, "stands for more than 50,000 values"),
+        (MERGED, "stands for more than 50,000 values"),
+        (BOMB + f"\nseeds: {[*range(9)]}\nfewshot: {{shots: *a9}}", "stands for more than 50,000 values"),
+        ("a: &a [*a]", "holds itself by an alias"),
         ("[" * 100_000, "is not YAML"),
-        ("x" * 200_001, "has 200,001 bytes, more than 200,000"),
+        ("x" * 200_001, "params have 200,000 at most"),
         ("source: a\nseeds: [1]\nsource: b", 'is not YAML in line 3: found duplicate key "source"'),
         ("seeds: [" + "9" * 5_000 + "]", "is not YAML"),
         ("seeds: [0x" + "f" * 5_000 + "]", "a number of more than 1,000 digits"),

@@ -120,10 +120,15 @@ def parse_params(raw: Mapping[str, object], *, origin: str) -> Params:
 
 
 def _check_names(section: str, names: Sequence[str]) -> None:
-    """Raise ValueError for a name that means something else."""
+    """Raise ValueError for a name that means something else, or two that are one on file systems that ignore case."""
+    spelled: dict[str, str] = {}
     for name in names:
         if name in RESERVED.get(section, ()) or (section == "soups" and re.search(r"-seed\d+$", name)):
             raise ValueError(f"{section}: the name {name!r} is taken by wsoup itself; choose another")
+        if (other := spelled.setdefault(name.casefold(), name)) != name:
+            raise ValueError(
+                f"{section}: {other!r} and {name!r} differ by case alone, and would share files; rename one"
+            )
 
 
 def _check_watched(key: str, watch: str, *, files: Mapping[str, str | None]) -> None:
@@ -135,7 +140,10 @@ def _check_watched(key: str, watch: str, *, files: Mapping[str, str | None]) -> 
         files: paths by the keys that name them, None where a key names none; they need not exist.
     """
     paths = {where: path for where, path in files.items() if path}
-    step = f"set {key} to a folder without results that holds all files of its section, or to the file if it is one"
+    n_files = len({*paths.values()})
+    step = f"put the {n_files} files of its section into a folder without results, and set {key} to that"
+    if n_files == 1:
+        step = f"set {key} to {next(iter(paths.values()))}"
     if paths and _inside(os.path.realpath("."), os.path.realpath(watch)):
         raise ValueError(f"{key}: {watch!r} contains the whole run, results included; {step}")
     for where, path in paths.items():

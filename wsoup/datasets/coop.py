@@ -48,6 +48,8 @@ def read(name: str, *, root: str, wanted: Collection[str]) -> Listing:
     paper = PAPER[name]
     base = require_folder(root)
     place = _place(base, paper)
+    if not place.is_dir():
+        raise MissingError(f"{place} does not exist; {paper.title} is expected there (docs/datasets.md)")
     if paper.splits:
         return _json_splits(base, place=place, paper=paper, wanted=wanted)
     if name == "fgvc_aircraft":
@@ -102,10 +104,11 @@ def _json_splits(base: Path, *, place: Path, paper: PaperDataset, wanted: Collec
 
 def _aircraft(base: Path, *, place: Path, wanted: Collection[str]) -> Listing:
     """variants.txt holds the class names in label order, images_variant_<split>.txt lines of ``image variant``."""
+    hint = "it comes with FGVC-Aircraft (docs/datasets.md)"
     prefix, origin = prefix_of(base, place / "images"), str(place / "images_variant_*.txt")
-    names, rows = read_lines(place / "variants.txt"), []
+    names, rows = read_lines(place / "variants.txt", hint=hint), []
     for split in [split for split in SPLIT_FOLDERS if split in wanted]:
-        for line in read_lines(place / f"images_variant_{split}.txt"):
+        for line in read_lines(place / f"images_variant_{split}.txt", hint=hint):
             image, _, variant = line.partition(" ")
             rows.append((f"{prefix}{relative(image, origin=origin)}.jpg", None, variant, split))
     return listed(rows, names=names, root=str(base), wanted=wanted, origin=origin)
@@ -134,6 +137,8 @@ def _imagenet(base: Path, *, place: Path, train: Path, wanted: Collection[str]) 
 def _shift(base: Path, *, place: Path, paper: PaperDataset) -> Listing:
     """Class folders of test images, named by wnid; ImageNet-V2's are ImageNet's label numbers."""
     images = place / paper.images
+    if not images.is_dir():
+        raise MissingError(f"{images} does not exist; {paper.title}'s class folders are expected there")
     classes, (renamed, origin) = subfolders(images), _class_names(place)
     if all(name.isdecimal() for name in classes):
         renamed = {str(label): renamed[wnid] for label, wnid in enumerate(sorted(renamed))}

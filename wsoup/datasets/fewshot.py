@@ -9,7 +9,6 @@ it: the unpickler admits that one class, as plain data, and refuses every other 
 
 from __future__ import annotations
 
-import io
 import pickle
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,9 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pydantic import TypeAdapter
 
-from wsoup.base.errors import DataError, MismatchError
+from wsoup.base.errors import DataError, MismatchError, MissingError
 from wsoup.datasets.listing import Label, Split, some
-from wsoup.disk.files import read_file, reason_of
+from wsoup.disk.files import reason_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -111,15 +110,18 @@ class _Restricted(pickle.Unpickler):
 
 def _read_pickle(path: Path) -> list[tuple[str, int, str]]:
     """(path, label, class name) of each training image that a pickle lists."""
-    payload = read_file(str(path))
+    if not path.is_file():
+        raise MissingError(
+            f"{path} does not exist; copy CoOp's few-shot splits there, or set fewshot_pickles: null to draw new ones"
+        )
     try:
-        data = _Restricted(io.BytesIO(payload)).load()
+        with path.open("rb") as file:
+            data = _Restricted(file).load()
         rows = [(str(item._impath), item._label, str(item._classname)) for item in data["train"]]
         return TypeAdapter(list[tuple[str, Label, str]]).validate_python(rows, strict=True)
     except Exception as error:  # a broken or hostile pickle may raise anything
         raise DataError(
-            f"{path} is refused ({reason_of(error)}); expected a dict whose 'train' is a list of Dassl's Datum, as CoOp"
-            " saves it; or set fewshot_pickles: null to draw new images"
+            f"{path} is refused ({reason_of(error)}); expected a dict whose 'train' is a list of Dassl's Datum"
         ) from None
 
 

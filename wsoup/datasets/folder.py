@@ -148,6 +148,8 @@ def read_class_names(path: Path) -> dict[str, str]:
         MissingError: no such file.
         DataError: a line without a name, or a folder that appears twice.
     """
+    if not path.is_file():
+        raise MissingError(f"{path} does not exist; expected one line per class: folder, a space, class name")
     names: dict[str, str] = {}
     for number, text in enumerate(read_text(path).split("\n"), start=1):
         line = text.strip()
@@ -170,8 +172,10 @@ def names_of(folders: Sequence[str], *, renamed: dict[str, str], origin: str) ->
     return [clean_class_name(renamed[folder]) for folder in folders]
 
 
-def read_lines(path: Path) -> list[str]:
-    """The lines of a text file, stripped, without empty ones; MissingError if there is no such file."""
+def read_lines(path: Path, *, hint: str) -> list[str]:
+    """The lines of a text file, stripped, without empty ones; MissingError with a hint if there is no such file."""
+    if not path.is_file():
+        raise MissingError(f"{path} does not exist; {hint}")
     return [line.strip() for line in read_text(path).split("\n") if line.strip()]
 
 

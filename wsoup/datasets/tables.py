@@ -61,7 +61,7 @@ def read(file: str, *, root: str, wanted: Collection[str], class_names: str | No
         raise MissingError(f"{path} does not exist; correct the file in layout 'manifest:{file}' (relative to root)")
     with refusing(path, expected=EXPECTED):
         columns = Columns.model_validate(_load(path))
-    names = None if class_names is None else read_lines(Path(class_names))
+    names = None if class_names is None else read_lines(Path(class_names), hint="expected one class name per line")
     if columns.class_name is None and (columns.label is None or names is None):
         raise DataError(
             f"{path} has no class names; add a column class_name, or a column label and set class_names to a file with "

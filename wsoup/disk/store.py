@@ -22,7 +22,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from wsoup.base import remote
-from wsoup.base.errors import MismatchError, MissingError, WsoupError, one_line
+from wsoup.base.errors import DataError, MismatchError, MissingError, WsoupError, one_line
 from wsoup.disk.atomic import replacing, write_bytes
 from wsoup.disk.files import read_file
 
@@ -55,10 +55,12 @@ def read_checked(path: str | Path) -> bytes:
 
     Raises:
         MissingError: no such file.
-        DataError: not a regular file, or unreadable.
-        MismatchError: damaged, or not of this kind.
+        MismatchError: unreadable, damaged, or not of this kind.
     """
-    data = read_file(str(path), largest=sys.maxsize)
+    try:
+        data = read_file(str(path), largest=sys.maxsize)
+    except DataError as error:
+        raise MismatchError(str(error)) from None
     digest, payload = data[:64], data[65:]  # between them is a line feed
     if hashlib.sha256(payload).hexdigest().encode() != digest:
         raise MismatchError(f"{path} is damaged: its checksum is not that of its bytes")

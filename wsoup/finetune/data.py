@@ -18,7 +18,7 @@ from PIL import Image
 from torch import Tensor
 
 from wsoup.base import remote
-from wsoup.base.errors import MissingError
+from wsoup.base.errors import DataError, MissingError
 from wsoup.core.draws import named_generator
 from wsoup.disk import store
 from wsoup.disk.features import read_features
@@ -28,6 +28,8 @@ from wsoup.images.decode import decoding_workers, load_rgb
 from wsoup.soup.soup import Soup
 from wsoup.towers.encoder import Encoder
 
+PIXELS_IN_MEMORY = 1 << 28
+"""Decoded images are kept in memory up to this many pixels in total (768 MiB)."""
 TRIES = 10
 """Random crops to try before falling back to the centre, as torchvision's RandomResizedCrop does."""
 NARROWEST, WIDEST = 3 / 4, 4 / 3
@@ -147,9 +149,11 @@ class FewShotImages:
         source: N images.
         encoder: whose preprocessing to use.
         augment: crop and flip.
+        room: pixels of decoded images to keep in memory. Does not affect results.
 
     Raises:
         ChangedError: when a batch is made, if a file changed since it was listed.
+        DataError: no images.
     """
 
     def __init__(
@@ -158,13 +162,18 @@ class FewShotImages:
         *,
         encoder: Encoder,
         augment: AugmentParams,
+        room: int = PIXELS_IN_MEMORY,
     ) -> None:
+        if not len(source.paths):
+            raise DataError("the few-shot split holds no images; run `dvc repro fewshot`")
         self.source, self.encoder, self.augment = source, encoder, augment
         size = encoder.preprocessing["size"]
         self.size = size if isinstance(size, int) else max(size)
         self.filter = Image.Resampling[(encoder.preprocessing["interpolation"] or "bicubic").upper()]
         self.mean = torch.tensor(encoder.preprocessing["mean"]).view(3, 1, 1)
         self.std = torch.tensor(encoder.preprocessing["std"]).view(3, 1, 1)
+        self._kept: dict[int, Image.Image] = {}
+        self._room = room
         self._pool = ThreadPoolExecutor(max_workers=max(1, decoding_workers()))
 
     def batch(self, positions: np.ndarray, *, seed: int, iteration: int) -> tuple[Tensor, Tensor]:
@@ -175,10 +184,21 @@ class FewShotImages:
         pixels = torch.from_numpy(np.stack(list(crops))).permute(0, 3, 1, 2).float() / 255
         return (pixels - self.mean) / self.std, labels
 
-    def _crop(self, position: int, draws: np.ndarray) -> np.ndarray:
-        """A random crop, resized and perhaps flipped: (H, W, 3) uint8; draws are uniform in [0, 1)."""
+    def _load(self, position: int) -> Image.Image:
+        """Decode one image, keeping it in memory while there is room."""
+        position = int(position)
+        if position in self._kept:
+            return self._kept[position]
         path, digest = self.source.paths[position], self.source.digests[position]
         image = load_rgb(path, digest=digest, as_stored=self.encoder.as_stored)
+        if image.width * image.height <= self._room:
+            self._room -= image.width * image.height
+            self._kept[position] = image
+        return image
+
+    def _crop(self, position: int, draws: np.ndarray) -> np.ndarray:
+        """A random crop, resized and perhaps flipped: (H, W, 3) uint8; draws are uniform in [0, 1)."""
+        image = self._load(position)
         box = crop_box(image.width, image.height, draws[:-1].reshape(TRIES, 4), share=self.augment.crop)
         image = image.crop(box).resize((self.size, self.size), self.filter)
         pixels = np.asarray(image)

@@ -117,8 +117,10 @@ def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def smooth_targets(labels: Tensor, *, n_classes: int, label_smoothing: float) -> Tensor:
-    """1 - e for the label and e / (C - 1) for every other class: (B,) -> (B, C)."""
-    targets = torch.full((len(labels), n_classes), label_smoothing / max(1, n_classes - 1), device=labels.device)
+    """1 - e for the label and e / (C - 1) for every other class: (B,) -> (B, C); 1 if there is one class."""
+    if n_classes == 1:
+        return torch.ones(len(labels), 1, device=labels.device)
+    targets = torch.full((len(labels), n_classes), label_smoothing / (n_classes - 1), device=labels.device)
     return targets.scatter_(1, labels[:, None], 1 - label_smoothing)
 
 

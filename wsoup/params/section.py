@@ -17,13 +17,15 @@ from typing import Annotated, Any, TypeVar, get_args
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
-from ruamel.yaml.nodes import Node
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode
 
 from wsoup.base.errors import LONGEST, SHOWN_VALUE, MissingError, ParamsError, one_line, shown_value
 from wsoup.disk.files import read_text
 
 LARGEST_FILE = 200_000
-"""Bytes of params.yaml; the paper's has 10,000."""
+"""Characters of params.yaml; the paper's has 10,000."""
+MOST_VALUES = 50_000
+"""Values in params.yaml with its aliases expanded: a few lines of them can stand for 10^9."""
 
 # ------------------------------------------------------------------------------------------------- types of fields
 
@@ -107,9 +109,9 @@ def one_of(section: str, entries: Mapping[str, Value], name: str) -> Value:
 
 
 def read_yaml(path: str | Path) -> Mapping[str, Any]:
-    """params.yaml as a mapping with unique keys; nothing else is checked. Raises as `load`."""
+    """params.yaml as a mapping of bounded size with unique keys; nothing else is checked. Raises as `load`."""
     try:
-        text = read_text(path, kind=ParamsError, largest=LARGEST_FILE)
+        text = read_text(path, kind=ParamsError, largest=4 * LARGEST_FILE)  # a character has at most 4 bytes
     except MissingError:
         raise MissingError(f"{path} does not exist; write one with `wsoup profile demo --out params.yaml`") from None
     return parse_yaml(text, origin=str(path))
@@ -117,6 +119,10 @@ def read_yaml(path: str | Path) -> Mapping[str, Any]:
 
 def parse_yaml(text: str, *, origin: str) -> Mapping[str, Any]:
     """`read_yaml` of a string, for example of another revision; `origin` names it in errors."""
+    if len(text) > LARGEST_FILE:
+        raise ParamsError(
+            f"{origin} has {len(text):,} characters, params have {LARGEST_FILE:,} at most; is it the right file?"
+        )
     try:
         node = _parsed(text)
         value = None if node is None else YAML(typ="safe", pure=True).constructor.construct_document(node)
@@ -200,7 +206,27 @@ def _models_in(annotation: Any) -> list[Any]:
 
 @lru_cache(maxsize=4)  # a stage reads params.yaml and dvc.yaml again and again
 def _parsed(text: str) -> Node | None:
-    """A YAML document before construction, which makes a new value each time."""
+    """A YAML document before construction, checked: constructing a merged key multiplies it, too."""
     if re.search(r"(?m)^%", text):
         raise ValueError("it has a line that begins with %; params are YAML 1.2, as DVC reads them: take that line out")
-    return YAML(typ="safe", pure=True).compose(text)
+    node: Node | None = YAML(typ="safe", pure=True).compose(text)
+    if node is not None and _count_values(node, counts={}) > MOST_VALUES:
+        raise ValueError(f"with its aliases (*name) it stands for more than {MOST_VALUES:,} values; write them out")
+    return node
+
+
+def _count_values(node: Node, *, counts: dict[int, int | None]) -> int:
+    """Values in a node with its aliases expanded. `counts` holds those of nodes seen, None while one is being counted.
+
+    Raises:
+        ValueError: the node contains itself.
+    """
+    if isinstance(node, ScalarNode):
+        return 1
+    if id(node) not in counts:
+        counts[id(node)] = None
+        children = [part for pair in node.value for part in pair] if isinstance(node, MappingNode) else node.value
+        counts[id(node)] = 1 + sum(_count_values(child, counts=counts) for child in children)
+    if (count := counts[id(node)]) is None:
+        raise ValueError(f"the value in line {node.start_mark.line + 1} holds itself by an alias (*name)")
+    return count
