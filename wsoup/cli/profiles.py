@@ -8,7 +8,7 @@ import typer
 
 from wsoup.base.errors import ParamsError
 from wsoup.cli import common
-from wsoup.cli.common import Force, ParamsFile
+from wsoup.cli.common import Force, ParamsFile, claim
 
 profile_app = typer.Typer(help="Write a params.yaml to start from.", no_args_is_help=True)
 
@@ -139,7 +139,8 @@ def _put(text: str, *, out: Path | None, force: bool) -> None:
     if out is None:
         print(text, end="")
         return
-    from wsoup.profiles.files import write
+    from wsoup.profiles.files import unchanged, write
 
-    for line in [*write(text, out=out, force=force), f"wrote {out}; next: wsoup check"]:
+    claim([("--out", out)], force=force or unchanged(out, text=text))
+    for line in [*write(text, out=out), f"wrote {out}; next: wsoup check"]:
         print(line, file=sys.stderr)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wsoup.base.errors import MissingError, WsoupError
-from wsoup.base.outputs import check_ending, claim
-from wsoup.cli.common import Force, ParamsFile, Terminal, visible
+from wsoup.cli.common import Force, ParamsFile, Terminal, check_ending, claim, visible
 from wsoup.disk.files import Artifacts
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import typer
 
 from wsoup.base import remote
 from wsoup.base.errors import MissingError, ParamsError, one_line
-from wsoup.base.outputs import check_ending, claim
 from wsoup.cli import common
+from wsoup.cli.common import check_ending, claim
 
 if TYPE_CHECKING:
     from wsoup.api.classify import Classifier

@@ -18,7 +18,6 @@ from ruamel.yaml import YAML
 
 from wsoup.base import project
 from wsoup.base.errors import ParamsError
-from wsoup.base.outputs import claim
 from wsoup.datasets.paper import PAPER
 from wsoup.disk.store import write_bytes
 from wsoup.paper.settings import Settings
@@ -94,16 +93,16 @@ def _section(text: str, name: str) -> tuple[int, int]:
     return start, start + len(re.sub(r"(?m)(^[ \t]*(#.*)?\n)*\Z", "", section))
 
 
-def write(text: str, *, out: Path, force: bool = False) -> list[str]:
+def unchanged(out: Path, *, text: str) -> bool:
+    """Whether a file has nothing of the user's: it is this profile, or the params.yaml of a fresh clone."""
+    return out.is_file() and out.read_bytes() in (template("demo").encode(), text.encode())
+
+
+def write(text: str, *, out: Path) -> list[str]:
     """Write a profile to `out` atomically; returns one line on each thing done besides.
 
-    An existing file is replaced only with `force`; the unchanged params.yaml of a fresh clone without asking. Folders
-    of images inside the project that git would offer to add go into .gitignore: DVC reads them in place.
+    Folders of images inside the project that git would offer to add go into .gitignore: DVC reads them in place.
     """
-    existing = out.read_bytes() if out.is_file() else b""
-    known = existing in (template("demo").encode(), text.encode())
-    if not known:
-        claim([("--out", out)], force=force)
     write_bytes(out, text.encode())
     ignored = _ignore(text, folder=out.resolve().parent)
     return [f".gitignore names {', '.join(ignored)}: images stay out of git"] if ignored else []
