@@ -141,12 +141,6 @@ def test_changed_added_and_removed_images_since_the_last_run(root: Path, in_tmp:
     assert "imagenet_r.parquet: 1 changed, 1 added, 1 removed; run `dvc repro --force --single-item" in problem
 
 
-def test_too_few_training_images(root: Path) -> None:
-    (root / "imagenet/images/train/n01440764/n01440764_0.JPEG").unlink()
-    (root / "imagenet/images/train/n01440764/n01440764_1.JPEG").unlink()
-    assert "class 'tench' has 1 training images, fewer than fewshot.shots = 2" in only(paper_params(root), "imagenet")
-
-
 def test_a_class_without_gpt_descriptors(root: Path, tmp_path: Path) -> None:
     (tmp_path / "d.json").write_text('{"dtd class 0": ["a"], "dtd class 1": ["a"]}')
     params = paper_params(root, dtd={"gpt_descriptors": str(tmp_path / "d.json")})

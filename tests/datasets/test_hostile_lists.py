@@ -11,8 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from corrupt import corrupted
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from miniature import png, write_huggingface
 
 from wsoup.base.errors import DataError, MissingError
@@ -264,28 +262,6 @@ def test_a_faulty_coop_split_file(tmp_path: Path, value: object, message: str) -
     error = refusal(lambda: coop.read("eurosat", root=str(tmp_path), wanted=("test",)))
     assert "split_zhou_EuroSAT.json" in error
     assert message in error
-
-
-# ------------------------------------------------------------------------------------------------------ drawn
-
-CELLS = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(),
-    st.floats(),
-    st.text(max_size=8),
-    st.sampled_from(["a.png", "b/c.png", "0"]),
-)
-NAMES = st.sampled_from(["path", "label", "class_name", "split", "Path", ""])
-QUIET = [HealthCheck.function_scoped_fixture]
-
-
-@given(header=st.lists(NAMES, max_size=4), rows=st.lists(st.lists(CELLS, max_size=4), max_size=4))
-@settings(max_examples=150, deadline=None, suppress_health_check=QUIET)
-def test_any_csv_list(tmp_path: Path, header: list[str], rows: list[list[Any]]) -> None:
-    lines = [",".join(map(str, row)) for row in [header, *rows]]
-    (tmp_path / "list.csv").write_bytes("\n".join(lines).encode(errors="surrogatepass"))
-    problem(read_list(tmp_path / "list.csv"))
 
 
 # ---------------------------------------------------------------------------------------------------- damaged

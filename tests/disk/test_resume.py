@@ -58,23 +58,6 @@ def test_many_kills_at_random_moments_end_in_the_same_bytes(miniature, stage, se
     kill_at_random(miniature, stage, seed=seed, times=4)
 
 
-def test_damaged_shards_are_reported_removed_and_computed_again(miniature):
-    """One cut short, one with a flipped bit, one replaced; intact ones stay."""
-    running = miniature.start("score@words")
-    assert running.until(lambda: len(miniature.left("score@words")) >= 3)
-    running.send(signal.SIGKILL)
-    running.wait()
-    cut, flipped, other, *_ = miniature.left("score@words")
-    cut.write_bytes(cut.read_bytes()[:-5])
-    data = flipped.read_bytes()
-    flipped.write_bytes(data[:90] + bytes([data[90] ^ 1]) + data[91:])
-    other.write_text("<html>")
-    printed = miniature.run("score@words")
-    for path in (cut, flipped, other):
-        assert printed.count(f"{path.name} is damaged: its checksum is not that of its bytes: computing it again") == 1
-    miniature.expect_undisturbed("score@words")
-
-
 # ---------------------------------------------------------------------------------------------------- interrupted
 
 
