@@ -17,14 +17,8 @@ from torchvision.transforms import RandomResizedCrop
 
 from wsoup.base.errors import ChangedError, DataError, MissingError
 from wsoup.disk.store import sha256_file
-from wsoup.finetune.data import (
-    FewShotImages,
-    TrainingSet,
-    batch_positions,
-    crop_box,
-    start_words,
-    wrapped_positions,
-)
+from wsoup.finetune.data import FewShotImages, TrainingSet, batch_positions, crop_box, start_words, wrapped_positions
+from wsoup.finetune.params import AugmentParams
 
 LABELS = np.repeat(np.arange(5), 3)
 
@@ -44,11 +38,7 @@ def test_every_class_and_image_appears_before_any_repeats():
     assert set(seen.values()) == {2}
     half = Counter(int(i) for t in range(3) for i in batch_positions(LABELS, batch_size=5, seed=1, iteration=t))
     assert set(half.values()) == {1}
-
-
-def test_seeds_draw_differently():
-    first, second = (batch_positions(LABELS, batch_size=3, seed=seed, iteration=0).tolist() for seed in (1, 2))
-    assert first != second
+    assert len({tuple(batch_positions(LABELS, batch_size=5, seed=seed, iteration=0)) for seed in range(9)}) > 1
 
 
 def test_wrapped_rounds_continue_within_a_batch_and_an_epoch_has_each_image_once():
@@ -84,14 +74,18 @@ def test_crops_by_hand():
     assert crop_box(400, 400, np.array([[0.0, 1.0, 0.0, 0.0]]), share=(0.25, 1.0)) == (0, 0, 231, 173)  # 4 : 3
 
 
+def one_image(encoder, path: Path, pixels: np.ndarray, augment: AugmentParams) -> list[torch.Tensor]:
+    """What 200 iterations see of a picture."""
+    Image.fromarray(pixels).save(path)
+    source = TrainingSet([str(path)], [sha256_file(path)], np.array([0]), ["a"], "a {}.", [""])
+    images = FewShotImages(source, encoder=encoder, augment=augment)
+    return [images.batch(np.array([0]), seed=1, iteration=t)[0][0] for t in range(200)]
+
+
 def test_every_other_image_is_flipped(tiny_encoder, tmp_path):
     """Dark on the left, bright on the right; of 200 draws between 75 and 125 are the other way round."""
     dark_left = np.repeat(np.linspace(0, 250, 16, dtype=np.uint8)[None, :, None], 16, axis=0).repeat(3, axis=2)
-    Image.fromarray(dark_left).save(tmp_path / "a.png")
-    path = str(tmp_path / "a.png")
-    source = TrainingSet([path], [sha256_file(path)], np.array([0]), ["a"], "a {}.", [""])
-    images = FewShotImages(source, encoder=tiny_encoder, augment=finetune_params().augment)
-    drawn = [images.batch(np.array([0]), seed=1, iteration=t)[0][0] for t in range(200)]
+    drawn = one_image(tiny_encoder, tmp_path / "a.png", dark_left, finetune_params().augment)
     assert 75 < sum(bool(pixels[..., 0].mean() > pixels[..., -1].mean()) for pixels in drawn) < 125
 
 
@@ -105,13 +99,9 @@ def test_the_fallback_crop_equals_torchvisions(width, height):
 
 def test_a_crop_of_everything_equals_the_encoders_preprocessing(tiny_encoder, tmp_path):
     """With share 1 a square image of the model's size is not cropped, only normalised."""
-    Image.fromarray(np.random.default_rng(0).integers(0, 255, (16, 16, 3), dtype=np.uint8)).save(tmp_path / "a.png")
-    whole = finetune_params(augment={"crop": [1.0, 1.0], "flip": False}).augment
-    path = str(tmp_path / "a.png")
-    source = TrainingSet([path], [sha256_file(path)], np.array([0]), ["a"], "a {}.", [""])
-    images = FewShotImages(source, encoder=tiny_encoder, augment=whole)
-    expected = tiny_encoder.preprocess(Image.open(tmp_path / "a.png"))
-    crops = [images.batch(np.array([0]), seed=1, iteration=t)[0][0] for t in range(20)]
+    noise = np.random.default_rng(0).integers(0, 255, (16, 16, 3), dtype=np.uint8)
+    expected = tiny_encoder.preprocess(Image.fromarray(noise))
+    crops = one_image(tiny_encoder, tmp_path / "a.png", noise, AugmentParams(crop=(1.0, 1.0), flip=False))
     assert any(torch.allclose(pixels, expected, atol=1e-6) for pixels in crops)
 
 

@@ -26,14 +26,9 @@ def trained(encoder, colours, name: str) -> Trainer:
 
 
 def store(folder, run: Trainer, name: str) -> None:
-    config = {
-        "encoder": run.encoder.id,
-        "method": name,
-        "seed": 3,
-        "tune": run.method.tune.model_dump(),
-        "template": run.source.template,
-    }
-    save_tuned(folder, packed=pack_student(run.run(), log=run.log), config=config)
+    config = {"encoder": run.encoder.id, "method": name, "seed": 3, "tune": run.method.tune.model_dump()}
+    packed = pack_student(run.run(), log=run.log, snapshots=run.snapshots)
+    save_tuned(folder, packed=packed, config=config | {"template": run.source.template})
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -44,12 +39,9 @@ def test_saving_and_loading_keeps_the_features(tiny_encoder, colours, name, tmp_
     pixels = torch.randn(2, 3, 16, 16, generator=torch.Generator().manual_seed(1))
     tokens = tiny_encoder.tokenizer(TEXTS)
     with torch.no_grad():
-        torch.testing.assert_close(
-            tuned.model.encode_image(pixels), run.student.encode_image(pixels), rtol=1e-5, atol=1e-6
-        )
-        torch.testing.assert_close(
-            tuned.model.encode_text(tokens), run.student.encode_text(tokens), rtol=1e-5, atol=1e-6
-        )
+        for part, given in (("encode_image", pixels), ("encode_text", tokens)):
+            features, expected = (getattr(model, part)(given) for model in (tuned.model, run.student))
+            torch.testing.assert_close(features, expected, rtol=1e-5, atol=1e-6)
     texts = PromptEncoder(tuned.model, tuned.tokenizer, device=tuned.device)  # a wrong guess would warn
     has_adapter = any(hasattr(block.mlp, "adapter") for block in tuned.model.text_blocks)
     has_more = tuned.model.soft_descriptors is not None or tuned.model.deep_prompts is not None
@@ -70,9 +62,7 @@ def test_a_snapshot_loads_as_the_model_at_its_iteration(tiny_encoder, colours, t
     shared = finetune_params(iterations=3)
     method = shared.methods["coop"].model_copy(update={"snapshots": SnapshotParams(every=2, images=1)})
     run = Trainer(tiny_encoder, source=colours, method=method, shared=shared, seed=3)
-    config = {"encoder": run.encoder.id, "method": "coop", "seed": 3, "tune": method.tune.model_dump()}
-    packed = pack_student(run.run(), log=run.log, snapshots=run.snapshots)
-    save_tuned(tmp_path, packed=packed, config={**config, "template": colours.template})
+    store(tmp_path, run, "coop")
     assert snapshots_in(tmp_path) == [0, 2, 3]
     snapshots = {i: load_tuned(tmp_path, encoder=tiny_encoder, iteration=i) for i in (0, 2, 3)}
     for i, tuned in snapshots.items():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import open_clip
 import pytest
 import torch
@@ -25,10 +23,10 @@ EXACT_AT_START |= {"bitfit", "lora", "bitfit_image", "lora_image"}
 TEXTS = ["a photo of a cat.", "a photo of a red panda, which has claws."]
 
 
-def made(net, tune, *, template: str = TEMPLATE, seed: int = 0) -> Student:
+def made(net, tune, *, template: str = TEMPLATE, seed: int = 0, words=()) -> Student:
     """A student of a model with the tokenizer of all CLIPs; `tune` as in params.yaml, or the name of a test case."""
     tune = finetune_params().methods[tune].tune if isinstance(tune, str) else KINDS.validate_python(tune)
-    how = {"tokenizer": open_clip.get_tokenizer("ViT-B-32"), "tune": tune, "template": template}
+    how = {"tokenizer": open_clip.get_tokenizer("ViT-B-32"), "tune": tune, "template": template, "words": words}
     return make_student(net, generator=torch.Generator().manual_seed(seed), **how)
 
 
@@ -109,27 +107,10 @@ def test_blocks_below_the_trained_ones_are_shared_with_the_pretrained_model(tiny
     assert untrained.context_length == tiny_encoder.model.context_length  # as any other attribute
 
 
-def test_a_prompt_starts_as_the_embeddings_of_the_templates_first_tokens(tiny_encoder):
-    tokens = tiny_encoder.tokenizer(["a photo of"])[0, 1:4]
-    expected = tiny_encoder.model.token_embedding.weight[tokens]
-    assert torch.equal(student(tiny_encoder, "coop").soft_prompt, expected)
-
-
 def test_random_starts_come_from_the_generator(tiny_encoder):
     first, again, other = (student(tiny_encoder, "proda", seed=s).soft_descriptors[0] for s in (0, 0, 1))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
-
-
-def test_a_soft_descriptor_of_word_embeddings_equals_those_words(tiny_encoder):
-    """Token embeddings of words as a soft descriptor give the features of the text with these words."""
-    softened = student(tiny_encoder, "coop_ensemble")
-    words = tiny_encoder.tokenizer(["sharp nice old soft big"])[0, 1:6]
-    softened.soft_descriptors = torch.nn.Parameter(tiny_encoder.model.token_embedding.weight[words].clone()[None])
-    plain = tiny_encoder.tokenizer(["a photo of a cat.", "a photo of a red panda"])
-    said = tiny_encoder.tokenizer([f"a photo of a {name}, sharp nice old soft big" for name in ("cat", "red panda")])
-    expected = F.normalize(tiny_encoder.model.encode_text(said), dim=-1)
-    torch.testing.assert_close(softened.encode_text(plain), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_a_descriptor_replaces_the_final_period():
@@ -159,11 +140,8 @@ def test_soft_descriptors_may_start_as_common_words_and_a_period(tiny_encoder):
 
 def test_soft_descriptors_may_start_as_words_of_a_list(tiny_encoder):
     """Of several tokens each or one; the first cannot be drawn, as in the authors' script."""
-    tune = TypeAdapter(TuneParams).validate_python({**METHODS["proda"]["tune"], "tokens": 3, "words": "words.txt"})
-    make = partial(
-        make_student, tiny_encoder.model, tokenizer=tiny_encoder.tokenizer, tune=tune, template="a photo of a {}."
-    )
-    started = make(generator=torch.Generator(), words=["supercalifragilistic", "dog", "sun", "red"])
+    tune = {**METHODS["proda"]["tune"], "tokens": 3, "words": "words.txt"}
+    started = made(tiny_encoder.model, tune, words=["supercalifragilistic", "dog", "sun", "red"])
     rows = tiny_encoder.tokenizer(["dog sun red ."])[0, 1:5]
     weight = tiny_encoder.model.token_embedding.weight[rows]
     for member in started.soft_descriptors:
@@ -172,7 +150,7 @@ def test_soft_descriptors_may_start_as_words_of_a_list(tiny_encoder):
         assert set(same[:2]) < {0, 1, 2}
         assert len(set(same)) == 3
     with pytest.raises(ModelError, match="needs 3 words of one token each, there are 1"):
-        make(generator=torch.Generator(), words=["dog", "supercalifragilistic"])
+        made(tiny_encoder.model, tune, words=["dog", "supercalifragilistic"])
 
 
 @pytest.mark.parametrize("name", ["bitfit_image", "lora_image", "ssf_image", "adapter_image"])

@@ -97,13 +97,3 @@ def test_left_out_equals_the_loop_over_folds(kind, counts):
             if fold >= 0:
                 slow = SLOW[kind](shots, shots.features[i].numpy(), setting, without=fold)
                 np.testing.assert_allclose(left_out[setting][i], slow, rtol=1e-8, atol=1e-8)
-
-
-# ---------------------------------------------------------------------------------------------------- identities
-
-
-@pytest.mark.parametrize("setting", [Prototypes(0.0), Ridge(1e15)])
-def test_without_weight_a_head_equals_its_texts(setting):
-    shots = few_shots()
-    images = others(shots)
-    np.testing.assert_allclose(images @ setting.fit(shots), shots.text_logits(images), atol=1e-9)
