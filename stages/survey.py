@@ -11,8 +11,7 @@ from wsoup.pipeline import stage
 from wsoup.search.rank.params import CandidatesParams
 from wsoup.search.rank.pools import read_pool
 from wsoup.search.rank.source import Run, SourceParams, load_source
-from wsoup.soup.member import Member
-from wsoup.soup.soup import Soup
+from wsoup.soup.soup import Member, Soup
 from wsoup.texts.encoder import PromptEncoder
 
 

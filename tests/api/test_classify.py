@@ -23,7 +23,7 @@ from wsoup.api.soups import Soup
 from wsoup.base.errors import DataError, MissingError
 from wsoup.images.decode import load_rgb
 from wsoup.params.inputs import EncoderParams
-from wsoup.soup.member import Member
+from wsoup.soup.soup import Member
 from wsoup.towers.encoder import load_encoder
 from wsoup.towers.images import encode_pixels
 

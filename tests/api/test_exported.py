@@ -17,7 +17,7 @@ from small_world import COLOURS, write_image_folder
 
 import wsoup
 from wsoup.images.decode import load_rgb
-from wsoup.soup.member import Member
+from wsoup.soup.soup import Member
 from wsoup.towers.images import encode_pixels
 
 NAMES = sorted(COLOURS)

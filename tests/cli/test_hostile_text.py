@@ -28,8 +28,7 @@ from wsoup.evaluate.counts import mean_texts
 from wsoup.evaluate.rows import Row
 from wsoup.evaluate.testsets import TestSet
 from wsoup.report import tables
-from wsoup.soup.member import Member, Step
-from wsoup.soup.soup import Soup
+from wsoup.soup.soup import Member, Soup, Step
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder
 

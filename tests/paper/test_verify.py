@@ -26,8 +26,7 @@ from wsoup.paper.settings import Settings
 from wsoup.paper.verify import Compared, Step
 from wsoup.profiles.files import Paper
 from wsoup.search.rank.source import Source
-from wsoup.soup.member import Member
-from wsoup.soup.soup import Soup
+from wsoup.soup.soup import Member, Soup
 
 NAMES = ["red cat", "blue dog", "small green bird"]
 CHAIN = ["sharp", "sharp clean", "sharp clean wet"]

@@ -15,7 +15,7 @@ from run_cli import run
 
 from wsoup.api.soups import Soup
 from wsoup.soup.formats import export, show
-from wsoup.soup.member import Member, Step
+from wsoup.soup.soup import Member, Step
 
 MEMBERS = (
     Member("sharp clean", 40, 60, (Step("sharp", 38), Step("clean", 41))),

@@ -20,8 +20,7 @@ from small_world import write_image_folder
 from wsoup.base.errors import ChangedError, DataError, MismatchError, MissingError
 from wsoup.disk import store
 from wsoup.disk.features import ImageFeatures, write_features
-from wsoup.soup.member import Member
-from wsoup.soup.soup import Soup
+from wsoup.soup.soup import Member, Soup
 
 COLOURS = {"blue": (40, 50, 210), "green": (30, 180, 40), "red": (200, 30, 30)}
 COMMON = {"soup": "word", "learning_rate": 0.01, "prompt_factor": 1}

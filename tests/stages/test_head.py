@@ -17,8 +17,7 @@ from wsoup.disk import store
 from wsoup.disk.code import Owner
 from wsoup.disk.features import ImageFeatures, read_features, write_features
 from wsoup.heads.head import Head
-from wsoup.soup.member import Member
-from wsoup.soup.soup import Soup
+from wsoup.soup.soup import Member, Soup
 from wsoup.texts.classes import class_texts
 from wsoup.texts.encoder import PromptEncoder
 

@@ -16,8 +16,7 @@ from wsoup.evaluate.baselines import ensemble_prompts
 from wsoup.heads.head import Head
 from wsoup.images.features import encode_files
 from wsoup.runtime.work import counting, progress
-from wsoup.soup.member import Member
-from wsoup.soup.soup import Soup
+from wsoup.soup.soup import Member, Soup
 from wsoup.texts.classes import class_texts, logit_scale_of, soup_features
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder

@@ -19,8 +19,7 @@ from wsoup.core.arrays import Positive
 from wsoup.core.scoring import correct, normalize
 from wsoup.heads.head import Head, best_head
 from wsoup.heads.kinds import checked
-from wsoup.soup.member import Member
-from wsoup.soup.soup import Soup, Template
+from wsoup.soup.soup import Member, Soup, Template
 from wsoup.statistics.noise import compare_images
 from wsoup.texts.classes import class_texts, logit_scale_of
 from wsoup.texts.encoder import PromptEncoder

@@ -31,8 +31,7 @@ from wsoup.disk.store import write_bytes
 from wsoup.heads.head import Head, best_head
 from wsoup.heads.kinds import checked, duplicates
 from wsoup.search.grow.sample import drawn
-from wsoup.soup.member import Member
-from wsoup.soup.soup import Soup
+from wsoup.soup.soup import Member, Soup
 from wsoup.statistics.advice import HEAD, Advice, advise, in_words
 from wsoup.texts.classes import class_texts, logit_scale_of
 from wsoup.texts.encoder import PromptEncoder

@@ -11,8 +11,7 @@ from rich.text import Text
 
 from wsoup.base.errors import ParamsError
 from wsoup.disk.files import shown
-from wsoup.soup.member import Member
-from wsoup.soup.soup import Soup
+from wsoup.soup.soup import Member, Soup
 
 FORMATS = ("open_clip", "clip_benchmark", "text")
 ANY_DATASET = "imagenet1k"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from wsoup.search.rank.ranking import Ranked
     from wsoup.search.rank.source import Meter
-    from wsoup.soup.member import Member
+    from wsoup.soup.soup import Member
 
 BATCHES = (8, 64)
 """First and largest speculative batch: small after an acceptance, when another is likely, then doubling."""

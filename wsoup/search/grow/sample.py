@@ -8,7 +8,7 @@ from wsoup.base.errors import PoolError
 from wsoup.core.draws import member_generator
 from wsoup.search.grow.kind import AnySoup
 from wsoup.search.rank.params import Texts
-from wsoup.soup.member import Member
+from wsoup.soup.soup import Member
 
 if TYPE_CHECKING:
     from wsoup.search.rank.ranking import Ranked

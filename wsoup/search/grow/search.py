@@ -10,8 +10,7 @@ from wsoup.disk import code
 from wsoup.search.grow.kind import AnySoup, right_on
 from wsoup.search.rank.ranking import Ranked
 from wsoup.search.rank.source import Meter, Source, identity
-from wsoup.soup.member import NOTHING, Cost, Member
-from wsoup.soup.soup import COUNTED_TOGETHER, Soup
+from wsoup.soup.soup import COUNTED_TOGETHER, NOTHING, Cost, Member, Soup
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from wsoup.disk.features import read_features
 from wsoup.disk.files import Artifacts
 from wsoup.params.inputs import EncoderParams
 from wsoup.params.section import Name, Sections, Seeds
-from wsoup.soup.member import Cost
+from wsoup.soup.soup import Cost
 from wsoup.texts import tokens
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder, load_encoder
