@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from wsoup.disk import store
 from wsoup.disk.code import Owner
 from wsoup.disk.files import PRETRAINED
-from wsoup.evaluate.classifiers import class_rows, load_material, nearest_prompts, pretrained_rows
+from wsoup.evaluate.classifiers import class_rows, load_material, pretrained_rows
 from wsoup.evaluate.counts import evaluate, mean_texts
 from wsoup.evaluate.judged import judge
 from wsoup.evaluate.params import EvaluateParams, ReportParams
@@ -39,9 +39,8 @@ def main(owner: Owner) -> None:
     encoder, texts = run.encoder, PromptEncoder.of(run.encoder)
     tests = load_tests(run.artifacts, encoder=encoder)
     material = load_material(run, tests)
-    nearest = nearest_prompts(tests, pool=material.descriptors, m=wanted.baseline_m, encoder=texts)
     templates = ensemble_templates() if wanted.ensemble else []
-    by_class = class_rows(replace(material, templates=templates, nearest=nearest), tests)
+    by_class = class_rows(replace(material, templates=templates), tests)
     rows = pretrained_rows(material, params=wanted)
     classifiers = mean_texts([*rows, *by_class], tests=tests, encoder=texts, run=run, label="evaluate")
     counts = evaluate(classifiers, tests=tests, tokenizer=encoder.tokenizer, variant=PRETRAINED)

@@ -3,7 +3,7 @@
 from wsoup.disk.code import Owner
 from wsoup.disk.files import Artifacts
 from wsoup.pipeline import stage
-from wsoup.report.run import RunParams as Wanted
+from wsoup.report.results import RunParams as Wanted
 from wsoup.report.run import as_written, write
 
 __all__ = ["Wanted"]  # the sections of params.yaml that this stage reads

@@ -9,12 +9,11 @@ from evaluate_cases import evaluate_params
 from pydantic import ValidationError
 
 from wsoup.base.errors import PoolError
-from wsoup.evaluate.classifiers import class_rows, nearest_prompts, pretrained_rows, tuned_rows
+from wsoup.evaluate.classifiers import class_rows, pretrained_rows, tuned_rows
 from wsoup.evaluate.rows import Material, Row
 from wsoup.report.labels import table
 
 POOL = [f"which is {word}" for word in ("red", "blue", "old", "wet", "tall", "thin")]
-NEAR = ["which is red", "made of wood", "with four legs", "very old", "which is red"]
 WORDS = ["hatch", "injuring", "slab", "digital", "bins", "magnets", "keep"]
 PARAMS = evaluate_params(m=[1, 2, 4], baseline_m=3, tuned_baseline_m=4, offsets=[0, 5], ensemble=True)
 ALL = {"soup": "word", "members": None}
@@ -151,26 +150,6 @@ def test_without_descriptors_nothing_is_drawn_from_them():
     for rows in (pretrained_rows(none, params=PARAMS), tuned_rows(none, params=PARAMS, seed=1, trained=ALL)):
         assert {row.method for row in rows} & {"random_descriptors", "descriptor_soup", "upper_bound"} == set()
         assert "waffle" in {row.method for row in rows}
-
-
-def test_nearest_descriptors_differ_by_class_and_ties_go_by_pool_order(texts, tests):
-    by_dataset = nearest_prompts(tests, pool=NEAR, m=2, encoder=texts)
-    assert set(by_dataset) == {test.name for test in tests}
-    features = texts.encode(NEAR)
-    for test in tests:
-        for name, prompts in zip(test.class_names, by_dataset[test.name], strict=True):
-            stem = test.template.format(name).removesuffix(".")
-            cosines = (texts.encode([f"{stem}."]) @ features.T)[0].tolist()
-            nearest = sorted(range(len(NEAR)), key=lambda i: -cosines[i])[:2]
-            assert prompts == [f"{stem}, {NEAR[i]}." for i in nearest]
-
-
-def test_nearest_takes_a_small_pool_whole_and_an_empty_one_gives_no_row(texts, photo):
-    (whole,) = nearest_prompts([photo], pool=NEAR[:3], m=16, encoder=texts).values()
-    assert {len(prompts) for prompts in whole} == {3}
-    assert nearest_prompts([photo], pool=[], m=16, encoder=texts) == {}
-    (row,) = class_rows(Material((1,), nearest={"photo": whole}), [photo])
-    assert (row.method, row.m, row.prompts) == ("nearest_descriptors", 3, whole)
 
 
 def test_offsets_move_whole_soups_by_the_formula_of_params_and_draws_at_their_size():

@@ -105,7 +105,6 @@ def test_keys_of_metrics_are_unique_and_stable():
     assert [row.key for row in table(["descriptor", "word"])] == [
         *("class_name", "ensemble", "gpt_centroids", "gpt_score_mean"),
         *("random_descriptors", "random_descriptors_offsets", "waffle", "waffle_offsets", "random_chains"),
-        "nearest_descriptors",
         *("descriptor_soup", "descriptor_soup_score_mean", "descriptor_soup_offsets"),
         *("word_soup", "word_soup_score_mean", "word_soup_offsets", "upper_bound"),
     ]

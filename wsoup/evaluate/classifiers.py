@@ -15,7 +15,6 @@ from wsoup.evaluate.testsets import TestSet
 from wsoup.search.rank.pools import read_pool
 from wsoup.search.rank.source import Run
 from wsoup.soup.soup import Soup
-from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.tokens import Tokenizer, check_fits, check_prompts
 
 MEMBERS_SHOWN = 8
@@ -108,28 +107,6 @@ def class_rows(material: Material, tests: Sequence[TestSet]) -> list[Row]:
         for method in BASELINES
         if method.prompts is not None and any(of_classes := method.prompts(material, test))
     ]
-
-
-def nearest_prompts(
-    tests: Sequence[TestSet], *, pool: Sequence[str], m: int, encoder: PromptEncoder
-) -> dict[str, list[list[str]]]:
-    """Each class with the m descriptors nearest to its name, by text features alone: dataset -> C lists of prompts.
-
-    Similar to classification by description (Menon & Vondrick 2023), but the descriptors come from a common pool, and
-    the text tower assigns them to classes without any image or label. Nearness is the cosine of class prompt and
-    descriptor; ties go by pool order. An empty pool gives no prompts.
-    """
-    if not pool:
-        return {}
-    features, by_dataset = encoder.encode(pool), {}  # (P, D)
-    for test in tests:
-        names = encoder.encode([prompts.prompt(test.template, name, "") for name in test.class_names])  # (C, D)
-        order = (names @ features.T).sort(dim=1, descending=True, stable=True).indices  # (C, P)
-        by_dataset[test.name] = [
-            [prompts.prompt(test.template, name, pool[i]) for i in nearest]
-            for name, nearest in zip(test.class_names, order[:, :m].tolist(), strict=True)
-        ]
-    return by_dataset
 
 
 def check_rows(rows: Sequence[Row], *, tests: Sequence[TestSet], tokenizer: Tokenizer) -> None:

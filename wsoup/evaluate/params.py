@@ -33,7 +33,7 @@ class EvaluateParams(Section):
     m: Annotated[list[Members], Field(min_length=1, max_length=100)]
     """Soup sizes of the curve of accuracy over m, in rising order."""
     baseline_m: Members
-    """Number of random, Waffle and nearest descriptors for the pretrained model."""
+    """Number of random and Waffle descriptors for the pretrained model."""
     tuned_baseline_m: Members
     """The same for finetuned models."""
     offsets: Annotated[list[Tokens], Field(min_length=1, max_length=100)]

@@ -69,7 +69,6 @@ class Material:
         pools: words or descriptors, by soup name.
         upper_bound: members of the descriptor soup selected on the targets, if any.
         templates: templates of the prompt ensemble; empty to leave it out.
-        nearest: by dataset, prompts with the descriptors nearest to each class; empty to leave them out.
         waffle: a list of Waffle's texts; empty to make them of the pools.
     """
 
@@ -81,7 +80,6 @@ class Material:
     pools: Mapping[str, str] = field(default_factory=dict)
     upper_bound: Sequence[str] = ()
     templates: Sequence[Callable[[str], str]] = ()
-    nearest: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
     waffle: Sequence[str] = ()
 
     @property
@@ -184,12 +182,6 @@ WAFFLE = Method(
     sized=True,
     offsets="pretrained",
 )
-NEAREST = Method(
-    "nearest_descriptors",
-    prompts=lambda material, test: material.nearest.get(test.name, ()),
-    by_seed=False,
-    tuned=False,
-)
 RANDOM_CHAINS = Method(
     "random_chains",
     lambda material, seed, m: baselines.random_chains(
@@ -201,7 +193,7 @@ RANDOM_CHAINS = Method(
 )
 UPPER_BOUND = Method("upper_bound", lambda material, seed, m: material.upper_bound, by_seed=False, sized=True)
 
-BASELINES = (CLASS_NAME, ENSEMBLE, GPT, RANDOM_DESCRIPTORS, WAFFLE, RANDOM_CHAINS, NEAREST)
+BASELINES = (CLASS_NAME, ENSEMBLE, GPT, RANDOM_DESCRIPTORS, WAFFLE, RANDOM_CHAINS)
 PAPER_SOUPS = ("descriptor", "word")
 """The paper's soups, in its order. Other soups follow."""
 GIVEN = "given_text"

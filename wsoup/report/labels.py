@@ -11,7 +11,6 @@ from wsoup.evaluate.rows import (
     CURVE,
     ENSEMBLE,
     GPT,
-    NEAREST,
     RANDOM_CHAINS,
     RANDOM_DESCRIPTORS,
     UPPER_BOUND,
@@ -75,7 +74,6 @@ BEFORE_SOUPS = (
     TableRow("waffle", "Waffle CLIP", WAFFLE, curve="Waffle"),
     TableRow("waffle_offsets", "Waffle CLIP + offset trick", WAFFLE, offsets=True),
     TableRow("random_chains", "Random word chains", RANDOM_CHAINS, alone="random chain"),
-    TableRow("nearest_descriptors", "Nearest descriptors", NEAREST),
 )
 AFTER_SOUPS = (TableRow("upper_bound", "Descriptor soup upper bound", UPPER_BOUND),)
 SOUP_LABELS = {"descriptor": "Descriptor soup", "word": "Word soup"}

@@ -10,28 +10,44 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 import pydantic
 from pydantic import Field
 
 from wsoup.base.errors import MismatchError, one_line
+from wsoup.check.soups import Soups
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED
-from wsoup.evaluate.params import EvaluateParams
+from wsoup.evaluate.params import EvaluateParams, ReportParams
 from wsoup.evaluate.rows import Method
+from wsoup.finetune.params import FinetuneParams
 from wsoup.paper.settings import Settings
 from wsoup.paper.tables import COLUMNS
+from wsoup.params.inputs import Datasets, EncoderParams, FewshotParams
+from wsoup.params.section import Name, Sections, Seeds
 from wsoup.report.labels import TableRow, table
-
-if TYPE_CHECKING:
-    from wsoup.report.run import RunParams
 
 ROLES = ("source", "xd", "dg")
 MEANS = {"xd": "XD mean", "dg": "DG mean"}
 PLACES = {"source": "source", **MEANS}
 """Where soups are judged: on the source's test images, and on targets of both roles."""
+
+
+class RunParams(Sections):
+    """The sections of params.yaml that reports depend on."""
+
+    seeds: Seeds
+    encoder: EncoderParams
+    datasets: Datasets
+    fewshot: FewshotParams
+    candidates: dict[str, Any]  # only compared, with the paper's and another run's
+    soups: Soups
+    finetune: FinetuneParams
+    heads: dict[Name, Any]  # only names are needed
+    evaluate: EvaluateParams
+    report: ReportParams
 
 
 class Line(pydantic.BaseModel):
@@ -197,7 +213,7 @@ class Results:
         return {m: Cells(by_size[m], self.seeds) for m in sorted(by_size) if len(by_size[m]) == complete}
 
 
-def load_results(folder: Path, *, params: "RunParams") -> Results:
+def load_results(folder: Path, *, params: RunParams) -> Results:
     """Read ``pretrained/results.parquet`` and, where they exist, ``<method>.parquet`` and ``heads/<head>.parquet``.
 
     Raises:

@@ -16,17 +16,13 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from wsoup.base.errors import MismatchError, WsoupError, one_line
-from wsoup.check.soups import Soups
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED, Artifacts
-from wsoup.evaluate.params import EvaluateParams, ReportParams
 from wsoup.evaluate.rows import all_seeds
-from wsoup.finetune.params import FinetuneParams
-from wsoup.params.inputs import Datasets, EncoderParams, FewshotParams
-from wsoup.params.section import Name, Sections, Seeds, parse, read_yaml
+from wsoup.params.section import parse, read_yaml
 from wsoup.report import plots
 from wsoup.report.accuracy import averages, counts, finetuned_table, paper_tables, single_texts, zero_shot_table
-from wsoup.report.results import PLACES, Results, load_results
+from wsoup.report.results import PLACES, Results, RunParams, load_results
 from wsoup.report.tables import Row, Table, write_reports
 from wsoup.report.verdict import Judgement, load_judgement, metrics, verdict_table
 from wsoup.soup.soup import Soup
@@ -37,21 +33,6 @@ MARK = '<meta name="wsoup-results" content="'
 """In a page that `wsoup report` wrote; a digest of the record that it shows follows."""
 WIDTH = 100
 """Columns of the answer."""
-
-
-class RunParams(Sections):
-    """The sections of params.yaml that reports depend on."""
-
-    seeds: Seeds
-    encoder: EncoderParams
-    datasets: Datasets
-    fewshot: FewshotParams
-    candidates: dict[str, Any]  # only compared, with the paper's and another run's
-    soups: Soups
-    finetune: FinetuneParams
-    heads: dict[Name, Any]  # only names are needed
-    evaluate: EvaluateParams
-    report: ReportParams
 
 
 class Record(BaseModel):
