@@ -103,14 +103,9 @@ def test_other_files_are_no_lists(tmp_path: Path) -> None:
 PARQUET: dict[str, tuple[dict[str, pa.Array], str]] = {
     "labels as floats": ({"label": pa.array([0.5] * 6)}, "label: entry 1: Input should be a valid integer, not 0.5"),
     "labels as text": ({"label": pa.array(list("010101"))}, "should be a valid integer, not '0'"),
-    "labels as dates": ({"label": pa.array([1] * 6, pa.date32())}, "should be a valid integer"),
-    "one label missing": (
-        {"label": pa.array([0, 1, 0, None, 0, 1])},
-        "label: entry 4: Input should be a valid integer",
-    ),
+    "a label missing": ({"label": pa.array([0, 1, 0, None, 0, 1])}, "label: entry 4: Input should be a valid integer"),
     "a label too many": ({"label": pa.array([0, 1, 0, 1, 0, 2**62])}, "less than or equal to 1000000"),
     "paths as bytes": ({"path": pa.array([b"\xff"] * 6)}, "path: entry 1: Input should be a valid string"),
-    "paths in lists": ({"path": pa.array([["a"]] * 6)}, "path: entry 1: Input should be a valid string"),
     "a split missing": ({"split": pa.array(["test"] * 5 + [None])}, "split: entry 6: Input should be a valid string"),
     "class names as structs": ({"class_name": pa.array([{"a": 1}] * 6)}, "should be a valid string"),
 }
@@ -139,24 +134,17 @@ Edit = Callable[[dict[str, Any], dict[str, Any]], object]
 WRONG_SHAPES: list[tuple[Edit, str]] = [
     (lambda info, state: info.pop("features"), "dataset_info.json: features: Field required"),
     (lambda info, state: info.update(features=[]), "features: Input should be an object"),
-    (lambda info, state: info.update(features={"a": "Image"}), "features: a: Input should be an object"),
     (lambda info, state: info["features"].pop("label"), "expected one Image and one ClassLabel column, found"),
     (lambda info, state: info["features"]["label"].pop("names"), "expected one Image and one ClassLabel column"),
     (lambda info, state: info["features"]["label"].update(names=[1, 2]), "names: entry 1: Input should be a"),
     (lambda info, state: info["features"].update(more={"_type": "Image"}), "expected one Image and one"),
     (lambda info, state: info["features"]["label"].update(names=["a", "b"]), "has other class names"),
-    (lambda info, state: info["features"]["label"].update(names=["ant"]), "has other class names"),
-    (
-        lambda info, state: info.update(features={"x": {"_type": "Image"}, "label": info["features"]["label"]}),
-        "expected images with their bytes in column 'x'",
-    ),
     (
         lambda info, state: info.update(features={"label": {"_type": "Image"}, "image": {**info["features"]["label"]}}),
         "expected images with their bytes in column 'label'",
     ),
     (lambda info, state: state.pop("_data_files"), "state.json: _data_files: Field required"),
     (lambda info, state: state.update(_data_files=[]), "_data_files: List should have at least 1 item"),
-    (lambda info, state: state.update(_data_files=["a"]), "_data_files: entry 1: Input should be an object"),
     (lambda info, state: state.update(_data_files=[{}]), "_data_files: entry 1: filename: Field required"),
     (lambda info, state: state.update(_data_files=[{"filename": "/etc/passwd"}]), "not '/etc/passwd'"),
     (lambda info, state: state.update(_data_files=[{"filename": "../x.arrow"}]), "filename: String should match"),
@@ -192,14 +180,9 @@ def test_a_hugging_face_file_that_is_not_an_object(tmp_path: Path, name: str, te
 IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 ARROW: dict[str, tuple[pa.Array, pa.Array, str]] = {
     "labels 1.9": (pa.array([{"bytes": b""}] * 2, IMAGE), pa.array([1.9, 0.0]), "whole numbers in column 'label'"),
-    "labels in words": (pa.array([{"bytes": b""}] * 2, IMAGE), pa.array(["a", "b"]), "whole numbers in column 'label'"),
     "no label": (pa.array([{"bytes": b""}] * 2, IMAGE), pa.array([1, None]), "some rows have no label"),
     "no image": (pa.array([{"bytes": b""}, None], IMAGE), pa.array([1, 0]), "or an image outside of the file"),
-    "image elsewhere": (
-        pa.array([{"path": "/etc/a.png"}] * 2, IMAGE),
-        pa.array([1, 0]),
-        "an image outside of the file",
-    ),
+    "image elsewhere": (pa.array([{"path": "/a"}] * 2, IMAGE), pa.array([1, 0]), "an image outside of the file"),
     "image in words": (pa.array(["a", "b"]), pa.array([1, 0]), "expected images with their bytes in column 'image'"),
     "label out of range": (pa.array([{"bytes": b""}] * 2, IMAGE), pa.array([7, -1]), "has label 7, out of range for 2"),
 }
@@ -229,17 +212,14 @@ def test_an_arrow_file_with_other_columns(tmp_path: Path, edit: str) -> None:
     ("value", "message"),
     [
         ([], "Input should be an object"),
-        (None, "Input should be an object"),
         ({"test": {"a": 1}}, "test: Input should be a valid array"),
         ({"test": [["a.jpg", 0]]}, "test: entry 1: entry 3: Field required"),
         ({"test": [["a.jpg", 0, "cat", "dog"]]}, "test: entry 1: Tuple should have at most 3 items"),
         ({"test": [["a.jpg", 1.9, "cat"]]}, "test: entry 1: entry 2: Input should be a valid integer, not 1.9"),
-        ({"test": [["a.jpg", float("inf"), "cat"]]}, "should be a valid integer, not inf"),
         ({"test": [["a.jpg", float("nan"), "cat"]]}, "should be a valid integer, not nan"),
         ({"test": [["a.jpg", True, "cat"]]}, "should be a valid integer, not True"),
         ({"test": [["a.jpg", "0", "cat"]]}, "should be a valid integer, not '0'"),
         ({"test": [["a.jpg", -1, "cat"]]}, "should be greater than or equal to 0, not -1"),
-        ({"test": [["a.jpg", 10**9, "cat"]]}, "should be less than or equal to 1000000"),
         ({"test": [["a.jpg", 10**4000, "cat"]]}, "not a number of more than 1,000 digits"),
         ({"test": [[7, 0, "cat"]]}, "test: entry 1: entry 1: Input should be a valid string, not 7"),
         ({"test": [["a.jpg", 0, None]]}, "test: entry 1: entry 3: Input should be a valid string"),

@@ -134,15 +134,6 @@ def test_a_folder_is_never_removed_for_a_file(tmp_path: Path, name: str) -> None
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_a_link_to_a_folder_is_refused_before_the_work(tmp_path: Path) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "elsewhere/mine").write_text("mine")
-    (tmp_path / "x.zarr").symlink_to("elsewhere")
-    with pytest.raises(StorageError, match="is a symbolic link to a folder"):
-        fill_features(tmp_path / "x.zarr")
-    assert (tmp_path / "elsewhere/mine").read_text() == "mine"
-
-
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_file_instead_of_a_folder_is_named(tmp_path: Path, name: str) -> None:
     (tmp_path / "run").write_text("mine")
@@ -203,12 +194,6 @@ def test_a_linked_folder_is_refused_before_the_work(copy: Path, tmp_path: Path, 
     (copy / link).symlink_to(tmp_path / "elsewhere")
     assert f"{link} is a symbolic link to a folder" in refused(copy, ("candidates",))
     assert not list((tmp_path / "elsewhere").iterdir())
-
-
-def test_a_params_file_that_cannot_be_read_is_one_line(copy: Path) -> None:
-    (copy / "params.yaml").unlink()
-    (copy / "params.yaml").mkdir()
-    assert "params.yaml is a folder, expected a file" in refused(copy, ("candidates",))
 
 
 def test_files_that_grow_too_large(copy: Path) -> None:

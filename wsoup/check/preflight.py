@@ -25,7 +25,8 @@ START_AND_END = 2
 def problems(params: Params) -> Iterator[WsoupError]:
     """One error for each thing that would stop a run, as the stage that meets it would raise it."""
     sizes: dict[str, int] = {}
-    for pool, files in _pool_files(params).items():
+    words, descriptors = params.candidates.words, params.candidates.descriptors
+    for pool, files in {"words": [words.path] if words.path else [], "descriptors": descriptors.paths}.items():
         try:
             sizes[pool] = _size(params, pool=pool, files=files)
         except WsoupError as error:
@@ -40,12 +41,6 @@ def problems(params: Params) -> Iterator[WsoupError]:
             if not (isinstance(error, MissingError) and made):
                 yield error
     yield from _model(params)
-
-
-def _pool_files(params: Params) -> dict[str, Sequence[str]]:
-    """The user's files of each pool."""
-    words, descriptors = params.candidates.words, params.candidates.descriptors
-    return {"words": [words.path] if words.path else [], "descriptors": descriptors.paths}
 
 
 def _size(params: Params, *, pool: str, files: Sequence[str]) -> int:

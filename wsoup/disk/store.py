@@ -125,8 +125,8 @@ def read_table(path: str | Path, *, columns: Sequence[str] | None = None) -> pa.
         MismatchError: damaged, a column is missing, or another program wrote it.
     """
     with _reading_parquet(path) as pq:
-        wanted = list(columns) if columns else None
-        table = pq.read_table(path, columns=wanted, partitioning=None, pre_buffer=False)  # which takes twice the memory
+        # pre_buffer takes twice the memory
+        table = pq.read_table(path, columns=columns and list(columns), partitioning=None, pre_buffer=False)
         if b"wsoup" not in (table.schema.metadata or {}):
             raise ValueError("another program wrote it")
         return table
@@ -135,10 +135,7 @@ def read_table(path: str | Path, *, columns: Sequence[str] | None = None) -> pa.
 def table_attributes(path: str | Path) -> dict[str, Any]:
     """The attributes that `write_table` stored, or none."""
     with _reading_parquet(path) as pq:
-        attributes = json.loads((pq.read_schema(path).metadata or {}).get(b"wsoup", b"{}"))
-        if not isinstance(attributes, dict):
-            raise ValueError("its attributes are not an object")
-        return _Attributes(attributes, path)
+        return _Attributes(json.loads((pq.read_schema(path).metadata or {}).get(b"wsoup", b"{}")), path)
 
 
 class _Attributes(dict[str, object]):
@@ -162,7 +159,7 @@ def _reading_parquet(path: str | Path) -> Iterator[Any]:
 
     try:
         yield pq
-    except (pa.ArrowException, OSError, ValueError, KeyError, RecursionError) as error:
+    except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         why = one_line(error, limit=300)
         raise MismatchError(f"{path} cannot be read as Parquet ({why}); remove it and run `dvc repro`") from None
 
