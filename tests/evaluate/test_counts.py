@@ -18,7 +18,6 @@ from wsoup.evaluate.classifiers import class_rows
 from wsoup.evaluate.counts import count, evaluate, mean_texts, mean_weights, tokens_stored
 from wsoup.evaluate.rows import Material, Row
 from wsoup.evaluate.testsets import TestSet
-from wsoup.evaluate.transfer import Grid
 from wsoup.texts.encoder import PromptEncoder
 
 
@@ -80,22 +79,6 @@ def test_token_offsets_are_null_tokens_after_the_comma(tiny_encoder, texts, test
         shifted[i, n + 3 : end + 4] = tokens[n : end + 1]
     features = torch.stack([F.normalize(tiny_encoder.model.encode_text(t), dim=-1) for t in (plain, shifted)])
     torch.testing.assert_close(mean, features.mean(dim=0), atol=1e-5, rtol=0)
-
-
-def test_offset_zero_alone_equals_no_offset(texts, tests):
-    rows = [Row("soup", (1,), ("sharp", "old"), offsets=(0,)), Row("soup", (1,), ("old", "sharp"))]
-    (_, first), (_, second) = mean_texts(rows, tests=tests, encoder=texts).of(tests[2])
-    torch.testing.assert_close(first, second)
-
-
-def test_a_soup_of_one_is_that_text_alone(texts, tests):
-    rows = [Row("soup", (1,), ("sharp",)), Row("other", (1,), ("old", "new", "sharp"))]
-    grid = Grid(["sharp"], tests=tests, encoder=texts)
-    alone = next(grid.blocks(["sharp"]))[0]
-    for test in tests:
-        torch.testing.assert_close(
-            mean_texts(rows, tests=tests, encoder=texts).of(test)[0][1], alone[grid.classes.of(test)]
-        )
 
 
 def test_gpt_and_ensemble_rows_equal_their_plain_means(tiny_encoder, counted, tests):

@@ -24,7 +24,7 @@ from wsoup.disk import store
 from wsoup.disk.code import Shard
 from wsoup.evaluate.classifiers import check_rows
 from wsoup.evaluate.rows import Row
-from wsoup.evaluate.testsets import COSINES, COUNTS, WHERE, ClassPrompts, TestSet
+from wsoup.evaluate.testsets import COUNTS, WHERE, ClassPrompts, TestSet
 from wsoup.runtime.work import finish_shards
 from wsoup.search.rank.source import Run
 from wsoup.texts.encoder import PromptEncoder
@@ -45,7 +45,8 @@ SCHEMA = pa.schema(
         ("seed", pa.int64()),
         *WHERE,
         *COUNTS,
-        *COSINES,
+        ("alignment", pa.float64()),  # `wsoup.core.scoring.mean_cosines`
+        ("uniformity", pa.float64()),
     ]
 )
 

@@ -17,8 +17,7 @@ from wsoup.towers.encoder import Encoder
 
 WHERE = (("dataset", pa.string()), ("role", pa.string()))
 COUNTS = (("n_correct", pa.int64()), ("n_images", pa.int64()))
-COSINES = (("alignment", pa.float64()), ("uniformity", pa.float64()))
-"""Columns common to tables of counts: the dataset, the counts, and `wsoup.core.scoring.mean_cosines`."""
+"""Columns common to tables of counts: the dataset and the counts."""
 
 
 @dataclass(frozen=True)

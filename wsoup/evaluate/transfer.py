@@ -15,16 +15,16 @@ from torch import Tensor
 
 from wsoup.core import prompts
 from wsoup.core.draws import member_generator
-from wsoup.core.scoring import ImageSet, correct_per_candidate, normalize
+from wsoup.core.scoring import correct_per_candidate, normalize
 from wsoup.evaluate.classifiers import check_rows
 from wsoup.evaluate.rows import Row
-from wsoup.evaluate.testsets import COSINES, COUNTS, WHERE, ClassPrompts, TestSet
+from wsoup.evaluate.testsets import COUNTS, WHERE, ClassPrompts, TestSet
 from wsoup.search.grow.greedy import greedy_soup
 from wsoup.search.rank.source import Source
 from wsoup.soup.soup import Member
 from wsoup.texts.encoder import PromptEncoder
 
-SCHEMA = pa.schema([("text", pa.string()), *WHERE, *COUNTS, *COSINES])
+SCHEMA = pa.schema([("text", pa.string()), *WHERE, *COUNTS])
 
 
 def sample(pool: Sequence[str], *, size: int | None) -> list[str]:
@@ -59,30 +59,14 @@ class Grid:
 
 def transfer(grid: Grid) -> pa.Table:
     """Evaluate every text of a grid alone on every dataset ("" is the bare class name); columns of `SCHEMA`."""
-    images = {
-        test.name: ImageSet(
-            test.image_features,
-            labels=test.labels,
-            n_classes=len(test.class_names),
-            subsets=[torch.arange(len(test.labels), device=test.labels.device)],
-        )
-        for test in grid.tests
-    }
     lines: list[dict[str, object]] = []
     start = 0
     for block in grid.blocks(grid.texts):
         for test in grid.tests:
-            scores = images[test.name].score(block[:, grid.classes.of(test)])
+            right = correct_per_candidate(test.image_features, test.labels, block[:, grid.classes.of(test)])  # (b, N)
             lines += [
-                {
-                    "text": text,
-                    **test.where,
-                    "n_correct": int(scores["n_correct"][0, i]),
-                    "n_images": len(test.labels),
-                    "alignment": float(scores["alignment"][0, i]),
-                    "uniformity": float(scores["uniformity"][0, i]),
-                }
-                for i, text in enumerate(grid.texts[start : start + len(block)])
+                {"text": text, **test.where, "n_correct": n_correct, "n_images": len(test.labels)}
+                for text, n_correct in zip(grid.texts[start:], right.sum(dim=1).tolist(), strict=False)
             ]
         start += len(block)
     return pa.Table.from_pylist(lines, schema=SCHEMA)
