@@ -105,7 +105,7 @@ def test_snapshots_are_copies_of_the_average_and_survive_a_kill(tiny_encoder, co
         broken.step()
     broken.save(tmp_path / "state")
     resumed.run(resume=tmp_path / "state")
-    assert list(resumed.snapshots) == [0, 2, 4, 5]
+    assert sorted(resumed.snapshots) == [0, 2, 4, 5]
     assert all(torch.equal(copy["soft_prompt"], averages[i]) for i, copy in resumed.snapshots.items())
 
 

@@ -81,9 +81,12 @@ class Trainer:
             template=source.template,
             soup=source.soup[: method.members],
         )
-        trained = list(self.parameters.values())
         self.objective = Objective(
-            self.passes, loss=method.loss, logit_scale=shared.logit_scale, parameters=trained, scaler=self.scaler
+            self.passes,
+            loss=method.loss,
+            logit_scale=shared.logit_scale,
+            parameters=list(self.parameters.values()),
+            scaler=self.scaler,
         )
         self.iteration = 0
         self._not_finite = torch.full((), -1, device=encoder.device)  # first iteration with such a loss, or -1
@@ -273,7 +276,6 @@ class Trainer:
         """Read what `save` wrote; MismatchError if it is damaged."""
         tensors = safetensors.torch.load(read_checked(path))
         state, live = json.loads(tensors.pop("state").numpy().tobytes()), self._state()
-        snapshots: dict[int, dict[str, Tensor]] = {}
         for key, tensor in tensors.items():
             kind, *iteration, name = key.split("/")
             if key in live:
@@ -281,7 +283,6 @@ class Trainer:
             elif kind == "momentum":
                 self.optimizer.state[self.parameters[name]]["momentum_buffer"] = tensor.to(self.encoder.device)
             else:
-                snapshots.setdefault(int(iteration[0]), {})[name] = tensor
-        self.snapshots = dict(sorted(snapshots.items()))  # safetensors keeps no order
+                self.snapshots.setdefault(int(iteration[0]), {})[name] = tensor
         self.iteration, self.log = state["iteration"], state["log"]
         self.scaler.load_state_dict(state["scaler"])

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import safetensors
 import torch
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 from safetensors import SafetensorError
 
 from wsoup.base.errors import MismatchError, one_line
@@ -82,17 +82,15 @@ def snapshots_in(folder: str | Path) -> list[int]:
     path = Path(folder) / SNAPSHOTS
     if not path.exists():
         return []
-    with _opened(path) as file:
+    with _undamaged(path), safetensors.safe_open(path, framework="pt") as file:
         return sorted({int(key.partition("/")[0]) for key in file.keys()})  # noqa: SIM118 (no mapping)
 
 
 def read_config(folder: Path) -> tuple[dict[str, Any], TuneParams]:
     """What `save_tuned` wrote beside the weights, and what was tuned; raises as `load_tuned`."""
     config = store.read_object(folder / CONFIG)
-    try:
+    with _undamaged(folder):
         return config, TypeAdapter(TuneParams).validate_python(config["tune"])
-    except ValidationError as error:
-        raise _damaged(folder, error) from None
 
 
 def load_tuned(folder: str | Path, *, encoder: Encoder, iteration: int | None = None) -> Encoder:
@@ -113,7 +111,7 @@ def load_tuned(folder: str | Path, *, encoder: Encoder, iteration: int | None = 
     config, tune = read_config(folder)
     store.check_encoder(config["encoder"], expected=encoder.id, where=folder)
     path, prefix = (folder / WEIGHTS, "") if iteration is None else (folder / SNAPSHOTS, f"{iteration}/")
-    with _opened(path, device=str(encoder.device)) as file:
+    with _undamaged(path), safetensors.safe_open(path, framework="pt", device=str(encoder.device)) as file:
         keys = [key for key in file.keys() if key.startswith(prefix)]  # noqa: SIM118
         stored = {key.removeprefix(prefix): file.get_tensor(key) for key in keys}
     student = make_student(
@@ -139,16 +137,12 @@ def load_tuned(folder: str | Path, *, encoder: Encoder, iteration: int | None = 
 
 
 @contextmanager
-def _opened(path: Path, device: str = "cpu") -> Iterator[Any]:
-    """A file of tensors; MismatchError if it is damaged or not there."""
+def _undamaged(path: Path) -> Iterator[None]:
+    """MismatchError if what is read within is damaged or not there."""
     try:
-        with safetensors.safe_open(path, framework="pt", device=device) as file:
-            yield file
+        yield
     except (SafetensorError, OSError, ValueError) as error:
-        raise _damaged(path, error) from None
-
-
-def _damaged(path: Path, error: Exception) -> MismatchError:
-    return MismatchError(
-        f"{path} holds no tuned model or is damaged ({one_line(error, limit=200)}); make it with `dvc repro finetune`"
-    )
+        raise MismatchError(
+            f"{path} holds no tuned model or is damaged ({one_line(error, limit=200)}); make it with "
+            "`dvc repro finetune`"
+        ) from None

@@ -128,11 +128,9 @@ def make_optimizer(
     """For parameters by name; text prompts have `prompt_factor` times the learning rate of the others."""
     prompts = [p for name, p in parameters.items() if name.startswith(TEXT_PROMPTS)]
     others = [p for name, p in parameters.items() if not name.startswith(TEXT_PROMPTS)]
-    rate, kind = method.learning_rate, torch.optim.SGD
-    if getattr(method.tune, "opens", "both") == "image_twice":
-        kind = TwiceSGD
+    rate, twice = method.learning_rate, getattr(method.tune, "opens", "both") == "image_twice"
     groups = [{"params": prompts, "lr": rate * method.prompt_factor}, {"params": others, "lr": rate}]
-    return kind(groups, momentum=shared.momentum, weight_decay=shared.weight_decay)
+    return (TwiceSGD if twice else torch.optim.SGD)(groups, momentum=shared.momentum, weight_decay=shared.weight_decay)
 
 
 def attach(student: Student, tune: TuneParams) -> None:

@@ -56,12 +56,9 @@ class FewShot:
     @cached_property
     def folds(self) -> Tensor:
         """Fold of each image, which is its index within its class: (n,) int64; -1 for the only image of a class."""
-        sizes = torch.bincount(self.labels, minlength=self.n_classes)
-        order = torch.argsort(self.labels, stable=True)
-        starts = sizes.cumsum(0) - sizes
-        folds = torch.empty_like(self.labels)
-        folds[order] = torch.arange(len(order)) - starts[self.labels[order]]
-        return torch.where(sizes[self.labels] > 1, folds, -1)
+        so_far = self.one_hot.cumsum(dim=0).long()  # (n, C) images of each class
+        folds = so_far.gather(1, self.labels[:, None])[:, 0] - 1
+        return torch.where(so_far[-1][self.labels] > 1, folds, -1)
 
     @property
     def n_folds(self) -> int:
