@@ -89,5 +89,5 @@ def test_weights_that_do_not_fit_their_config_are_refused(tiny_encoder, colours,
 
 
 def test_a_folder_without_a_model_is_an_error(tiny_encoder, tmp_path):
-    with pytest.raises(MissingError, match=r"config\.json does not exist"):
+    with pytest.raises(MissingError, match=r"config\.json does not exist.*dvc repro finetune"):
         load_tuned(tmp_path / "nothing", encoder=tiny_encoder)

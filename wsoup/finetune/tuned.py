@@ -88,7 +88,7 @@ def snapshots_in(folder: str | Path) -> list[int]:
 
 def read_config(folder: Path) -> tuple[dict[str, Any], TuneParams]:
     """What `save_tuned` wrote beside the weights, and what was tuned; raises as `load_tuned`."""
-    config = store.read_object(folder / CONFIG)
+    config = store.read_object(store.require(folder / CONFIG, made_by="finetune"))
     with _undamaged(folder):
         return config, TypeAdapter(TuneParams).validate_python(config["tune"])
 
