@@ -12,25 +12,24 @@ CUDA = "CUDA out of memory. Tried to allocate 784.00 MiB. GPU 0 has 79.18 GiB in
 CPU = "[enforce fail at alloc_cpu.cpp:118] err == 0. DefaultCPUAllocator: you tried to allocate 9 bytes"
 
 
-@pytest.mark.parametrize("error", [torch.OutOfMemoryError(CUDA), RuntimeError(CPU)])
-def test_the_device_out_of_memory_is_one_line_with_a_next_step(error):
-    text = str(memory_error(error))
-    assert text.startswith("the memory of the device ran out, with batches as small as they can be (")
-    assert "\n" not in text
-    assert "WSOUP_DEVICE=cpu" in text
+DEVICE, PROCESS = ("the memory of the device ran out, with", "WSOUP_DEVICE=cpu"), ("memory ran out (", "ulimit -v")
 
 
 @pytest.mark.parametrize(
-    "error",
+    ("error", "what", "step"),
     [
-        MemoryError(),
-        RuntimeError("can't start new thread"),
-        ImportError("libtorch_cpu.so: failed to map segment from shared object"),
+        (torch.OutOfMemoryError(CUDA), *DEVICE),
+        (RuntimeError(CPU), *DEVICE),
+        (MemoryError(), *PROCESS),
+        (RuntimeError("can't start new thread"), *PROCESS),
+        (ImportError("libtorch_cpu.so: failed to map segment from shared object"), *PROCESS),
     ],
 )
-def test_the_process_out_of_memory_is_one_line_too(error):
-    assert str(memory_error(error)).startswith("memory ran out (")
-    assert "ulimit -v" in str(memory_error(error))
+def test_memory_that_ran_out_is_one_line_with_a_next_step(error, what, step):
+    text = str(memory_error(error))
+    assert text.startswith(what)
+    assert step in text
+    assert "\n" not in text
 
 
 def test_another_error_is_not_about_memory():

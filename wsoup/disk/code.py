@@ -89,12 +89,8 @@ def modules(script: Path) -> list[Path]:
 
 
 def rooms(script: Path) -> list[str]:
-    """The folders of wsoup with `modules`, as dvc.yaml lists them.
-
-    Of `KINDS`, the modules themselves.
-    """
-    files = [module for module in modules(script) if module != script]
-    places = {file if file.parent == KINDS else file.parent for file in files}
+    """The folders of wsoup with `modules`, as dvc.yaml lists them; of `KINDS`, the modules themselves."""
+    places = {file if file.parent == KINDS else file.parent for file in modules(script) if file != script}
     return sorted(place.relative_to(ROOT).as_posix() for place in places)
 
 

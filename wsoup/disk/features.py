@@ -115,7 +115,9 @@ def read_features(path: str | Path, *, encoder: Mapping[str, Any] | None = None)
         checksums = dict(attributes.pop("checksums"))
         arrays, actual = {}, {"attributes": fingerprint(attributes)}
         for name in ("image_features", "labels", "rows"):
-            arrays[name], actual[name] = _read_rows(group[name])
+            arrays[name], digest = group[name][:], _digest(group[name])
+            digest.update(np.ascontiguousarray(arrays[name]))
+            actual[name] = digest.hexdigest()
     except Exception as error:  # zarr may raise anything on a damaged file
         reason = one_line(error, limit=300) or type(error).__name__
         raise MismatchError(f"{path} cannot be read as image features ({reason}); {again}") from None
@@ -125,13 +127,6 @@ def read_features(path: str | Path, *, encoder: Mapping[str, Any] | None = None)
     if encoder is not None:
         check_encoder(attributes["encoder"], expected=encoder, where=path)
     return ImageFeatures(arrays["image_features"], arrays["labels"], arrays["rows"], attributes)
-
-
-def _read_rows(stored: Any) -> tuple[np.ndarray, str]:
-    """One array and its checksum."""
-    values, digest = stored[:], _digest(stored)
-    digest.update(np.ascontiguousarray(values))
-    return values, digest.hexdigest()
 
 
 def _digest(stored: Any) -> Any:
