@@ -15,8 +15,8 @@ from api_world import DESCRIPTORS, NAMES, SMALL, WORDS, photos
 from PIL import Image
 
 import wsoup
-from wsoup.adaptation.em import Adapted
 from wsoup.api import soups
+from wsoup.api.adaptation import Adapted
 from wsoup.base.errors import LONGEST, DataError, ModelError, ParamsError, WsoupError
 from wsoup.soup.soup import Member
 

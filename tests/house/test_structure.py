@@ -16,7 +16,7 @@ from wsoup.disk import code
 from wsoup.pipeline import workspace
 
 ORDER = ["base", "core", "disk", "params", "statistics", "runtime", "towers", "soup", "datasets", "images", "texts"]
-ORDER += ["search", "finetune", "heads", "adaptation", "evaluate", "paper", "check", "report", "api", "profiles"]
+ORDER += ["search", "finetune", "heads", "evaluate", "paper", "check", "report", "api", "profiles"]
 ORDER += ["pipeline", "cli", "__main__"]
 """The rooms along the data path; each imports only from those before it."""
 

@@ -9,9 +9,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wsoup.adaptation import em
-from wsoup.api.arguments import EncoderNames, Features, Labels, Names, Precision, checked_classifier, checked_labels
-from wsoup.api.model import Tokenizer, at_work, in_memory
+from wsoup.api import adaptation
+from wsoup.api.model import (
+    EncoderNames,
+    Features,
+    Labels,
+    Precision,
+    Tokenizer,
+    at_work,
+    checked_classifier,
+    checked_labels,
+    in_memory,
+)
+from wsoup.api.photos import Names
 from wsoup.api.soups import TEMPLATE
 from wsoup.base.arguments import Share, at_the_door
 from wsoup.base.errors import MismatchError
@@ -119,7 +129,7 @@ def _right(
     x: Tensor, labels: Labels, classifier: object, *, class_names: Sequence[str] | None, name: str
 ) -> np.ndarray:
     """(N,) bool: which images a classifier gets right."""
-    head = classifier if isinstance(classifier, Head | em.Adapted) else None
+    head = classifier if isinstance(classifier, Head | adaptation.Adapted) else None
     weights = head.classifier.T if head else checked_classifier(classifier, n_features=x.shape[1], name=name)  # (C, D)
     names = [str(i) for i in range(len(weights))] if class_names is None else class_names
     if len(names) != len(weights):
@@ -177,7 +187,7 @@ def fit_head(
 @at_the_door
 def adapt(
     features: Features, *, classifier: object, model: object = None, logit_scale: Positive | None = None
-) -> em.Adapted:
+) -> adaptation.Adapted:
     """A classifier adapted to unlabelled images, or the one given if that is safer.
 
     Args:
@@ -195,4 +205,4 @@ def adapt(
     x = torch.as_tensor(features)
     texts = normalize(checked_classifier(classifier, n_features=x.shape[1])).T.cpu()
     scale = logit_scale_of(model) if logit_scale is None else logit_scale
-    return em.adapt(x.cpu(), texts=texts, logit_scale=scale)
+    return adaptation.adapt(x.cpu(), texts=texts, logit_scale=scale)

@@ -13,9 +13,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Annotated
 
-from wsoup.api.arguments import checked_names
-from wsoup.base.errors import DataError, MissingError, one_line
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from wsoup.base.arguments import at_the_door, listed
+from wsoup.base.errors import DataError, MissingError, one_line, shown_value
 from wsoup.datasets.listing import IMAGE_SUFFIXES
 from wsoup.disk.files import read_text, reason_of, shown
 
@@ -23,6 +26,24 @@ UNKNOWN_KINDS = {".heic", ".heif", ".jxl", ".dng", ".cr2", ".nef", ".arw", ".svg
 """Endings of images that cannot be decoded; a folder's are counted in a message."""
 SHOWN = 5
 """Labels that are listed in a message."""
+
+
+def _each_once(names: Sequence[str]) -> Sequence[str]:
+    duplicate, count = Counter(names).most_common(1)[0]
+    if count > 1:
+        raise DataError(f"class_names holds {shown_value(duplicate)} {count} times; give each label a name of its own")
+    return names
+
+
+Label = Annotated[str, Field(max_length=10_000, pattern=r"^\P{Cc}*[^\s\p{Cc}]\P{Cc}*$")]
+"""A name on one line that is not blank."""
+Names = Annotated[Sequence[Label], BeforeValidator(listed), Field(min_length=1), AfterValidator(_each_once)]
+
+
+@at_the_door
+def checked_names(class_names: Names) -> list[str]:
+    """Class names in label order: (C,) strings, each once, none blank; ParamsError or DataError otherwise."""
+    return [*class_names]
 
 
 @dataclass(frozen=True)

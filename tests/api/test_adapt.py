@@ -10,8 +10,8 @@ import torch
 from adapt_cases import pile, right
 from torch import Tensor
 
-from wsoup.adaptation import em
-from wsoup.adaptation.em import Adapted, Statistics, adapt, estimate, predict_softly
+from wsoup.api import adaptation
+from wsoup.api.adaptation import Adapted, Statistics, adapt, estimate, predict_softly, reject_adapted
 from wsoup.base.errors import DataError
 
 SCALE = 12.0
@@ -54,7 +54,7 @@ def test_sums_are_in_double_precision():
 def test_results_do_not_depend_on_the_block_size(monkeypatch):
     images = pile()
     whole = adapt(images.features, texts=images.texts, logit_scale=SCALE)
-    monkeypatch.setattr(em, "LOGITS_PER_BLOCK", 35)
+    monkeypatch.setattr(adaptation, "LOGITS_PER_BLOCK", 35)
     blocks = adapt(images.features, texts=images.texts, logit_scale=SCALE)
     torch.testing.assert_close(blocks.classifier, whole.classifier, rtol=1e-5, atol=1e-5)
     assert blocks.predict(images.features).tolist() == whole.predict(images.features).tolist()
@@ -64,7 +64,7 @@ def test_results_do_not_depend_on_the_block_size(monkeypatch):
 
 
 def slow_em(features: np.ndarray, texts: np.ndarray, *, scale: float, rounds: int) -> np.ndarray:
-    """Logits by loops over images and classes, in float64, from the docstring of `wsoup.adaptation.em`."""
+    """Logits by loops over images and classes, in float64, from the docstring of `wsoup.api.adaptation`."""
     n, n_classes = len(features), texts.shape[1]
     text_logits = [[scale * float(f @ texts[:, c]) for c in range(n_classes)] for f in features]
     mean = sum(features) / n
@@ -90,7 +90,7 @@ def slow_em(features: np.ndarray, texts: np.ndarray, *, scale: float, rounds: in
 
 
 def test_em_follows_its_formula(monkeypatch):
-    monkeypatch.setattr(em, "SETTLED", -1.0)
+    monkeypatch.setattr(adaptation, "SETTLED", -1.0)
     images = pile(counts=(30, 12, 5))
     mean = images.features.double().mean(dim=0)
     how = {"zero_shot": zero_shot(images.texts), "logit_scale": SCALE, "mean": mean}
@@ -105,7 +105,7 @@ def test_em_follows_its_formula(monkeypatch):
 def test_em_stops_when_predictions_settle(monkeypatch):
     passes = []
     monkeypatch.setattr(
-        em, "predict_softly", lambda features, *, by: passes.append(1) or predict_softly(features, by=by)
+        adaptation, "predict_softly", lambda features, *, by: passes.append(1) or predict_softly(features, by=by)
     )
     for how, n_passes in (({"noise": 0.01, "off": 0.1}, 3), ({"off": 1.2}, 5)):  # the texts', the start, rounds
         images = pile(**how)
@@ -185,8 +185,8 @@ def test_the_more_informative_the_texts_the_fewer_predictions_may_change():
     """Texts with information 0.4 leave 0.6 open: two thirds of that, 40 % of the predictions, may change."""
     texts = statistics_of(50, 50, entropy=100 * math.log(2) * 0.6)
     assert texts.information == pytest.approx(0.4)
-    assert em.reject_adapted(texts, texts, unchanged=0.61) == ""
-    assert em.reject_adapted(texts, texts, unchanged=0.59) == (
+    assert reject_adapted(texts, texts, unchanged=0.61) == ""
+    assert reject_adapted(texts, texts, unchanged=0.59) == (
         "adaptation would change 41 % of the predictions, more than the 40 % allowed for texts of information 0.40: "
         "kept the zero-shot classifier"
     )
@@ -195,8 +195,8 @@ def test_the_more_informative_the_texts_the_fewer_predictions_may_change():
 def test_predictions_may_spread_over_nearly_all_classes_or_over_no_more_than_before():
     """Of ten classes: effective 0.2 before; 0.1 and 0.9 after are accepted, 0.5 is not."""
     few, one, half, most = (statistics_of(*[1] * n, *[0] * (10 - n)) for n in (2, 1, 5, 9))
-    assert em.reject_adapted(few, one, unchanged=0.99) == em.reject_adapted(few, most, unchanged=0.99) == ""
-    assert em.reject_adapted(few, half, unchanged=0.99) == (
+    assert reject_adapted(few, one, unchanged=0.99) == reject_adapted(few, most, unchanged=0.99) == ""
+    assert reject_adapted(few, half, unchanged=0.99) == (
         "adaptation would spread predictions over more classes (0.50 of all, effective; zero-shot 0.20), but not "
         "nearly all: kept the zero-shot classifier"
     )
