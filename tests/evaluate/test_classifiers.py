@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from wsoup.base.errors import PoolError
 from wsoup.evaluate.classifiers import class_rows, pretrained_rows, tuned_rows
 from wsoup.evaluate.rows import Material, Row
-from wsoup.report.labels import table
+from wsoup.report.tables import table
 
 POOL = [f"which is {word}" for word in ("red", "blue", "old", "wet", "tall", "thin")]
 WORDS = ["hatch", "injuring", "slab", "digital", "bins", "magnets", "keep"]
@@ -64,15 +64,6 @@ def test_a_tuned_model_is_evaluated_with_its_own_seed_only():
         ("waffle", 4),
         ("random_descriptors", 4),
     }
-
-
-def test_a_soup_of_any_name_is_evaluated_like_the_papers():
-    more = dataclasses.replace(MATERIAL, soups={**MATERIAL.soups, "word_k50": {1: ["slab"], 2: ["bins", "keep"]}})
-    rows = pretrained_rows(more, params=PARAMS)
-    assert {row.m for row in rows if row.method == "word_k50_soup" and row.seeds == (2,) and row.text is None} == {1, 2}
-    assert Row("word_k50_soup", (2,), ("bins", "keep"), offsets=(0, 5)) in rows
-    assert Row("word_k50_soup", (1,), ("slab",), text="slab") in rows
-    assert Row("word_k50_soup", (1,), ("slab",)) in tuned_rows(more, params=PARAMS, seed=1, trained=ALL)
 
 
 def test_random_chains_follow_the_word_soup_or_else_the_first_one():

@@ -101,14 +101,6 @@ def test_other_fewshot_images_mark_rows_selected_or_trained_on_them():
     assert [line.marks for line in laion] == [[], unpublished, unpublished, unpublished]
 
 
-def test_marks_are_those_of_the_report():
-    for changes, row, why in (
-        ({"soups__word__k0": 100}, "Word soup", ["soups.word.k0: 100, the paper's 250"]),
-        ({"encoder__precision": "bf16"}, "CLIP ZS", ["encoder.precision: bf16, the paper's fp32"]),
-    ):
-        assert by_name(changed(**changes))[f"zero_shot/{row}"].marks == why
-
-
 def test_a_size_that_is_not_evaluated_leaves_its_row_out():
     row = by_name(changed(evaluate__m=[1, 8]))["parameter_efficiency/Word Soup m=4"]
     assert row.missing == "params.yaml has no evaluate.m=4"

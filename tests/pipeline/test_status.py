@@ -45,7 +45,7 @@ def test_a_new_loss_or_tuner_trains_again_and_runs_nothing_before(edited):
 
 
 def test_a_new_table_or_label_of_a_row_runs_only_the_report(edited):
-    append(edited, "wsoup/report/tables.py", "wsoup/report/labels.py", "stages/report.py")
+    append(edited, "wsoup/report/tables.py", "stages/report.py")
     assert edited.changed() == {"report"}
 
 

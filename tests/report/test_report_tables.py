@@ -14,7 +14,6 @@ from report_made import line as line_of
 
 from wsoup.disk import store
 from wsoup.paper import tables as paper
-from wsoup.report import labels
 from wsoup.report.accuracy import (
     averages,
     counts,
@@ -23,7 +22,7 @@ from wsoup.report.accuracy import (
     single_texts,
     zero_shot_table,
 )
-from wsoup.report.tables import Table
+from wsoup.report.tables import Table, soup_rows
 
 table = zero_shot_table
 
@@ -89,7 +88,7 @@ def named(model: str, tag: str) -> dict[str, object]:
 
 
 def test_a_soup_of_another_name_has_no_figures_of_the_paper():
-    for row in labels.soup_rows("word_k50"):
+    for row in soup_rows("word_k50"):
         for model in ("ViT-B-16", "ViT-B-32"):
             assert paper.zero_shot(row.key, encoder=named(model, "openai")) == {}
 

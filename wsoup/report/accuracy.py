@@ -11,9 +11,8 @@ from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.rows import CLASS_NAME, GIVEN, Right
 from wsoup.paper import settings
 from wsoup.paper import tables as paper
-from wsoup.report.labels import TableRow
 from wsoup.report.results import MEANS, ROLES, Line, Results, read_lines
-from wsoup.report.tables import MARK, Row, Table, is_number, mean_and_std
+from wsoup.report.tables import MARK, Row, Table, TableRow, is_number, mean_and_std
 
 MEASURES = ("accuracy", "alignment", "uniformity")
 

@@ -22,9 +22,9 @@ from wsoup.evaluate.rows import FILE, Right, all_seeds, right_by_row
 from wsoup.paper.settings import flat
 from wsoup.params.section import read_yaml
 from wsoup.report import run
-from wsoup.report.labels import soup_title
 from wsoup.report.results import PLACES
 from wsoup.report.run import WIDTH, Record
+from wsoup.report.tables import soup_title
 from wsoup.runtime.process import git
 from wsoup.statistics.advice import signed
 from wsoup.statistics.noise import Estimate, Verdict, compare_counts, compare_images, judge

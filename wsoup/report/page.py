@@ -24,11 +24,10 @@ from wsoup.base.errors import DataError
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED, Artifacts
 from wsoup.images.decode import load_rgb
-from wsoup.report.labels import soup_title
 from wsoup.report.plots import evenly
 from wsoup.report.results import Results, RunParams
 from wsoup.report.run import FILE, MARK, digest, load_record, load_run, tables
-from wsoup.report.tables import HIDDEN, Table, cell, shown_columns
+from wsoup.report.tables import HIDDEN, Table, cell, shown_columns, soup_title
 
 TEMPLATE = Path(__file__).with_name("page.html")
 FIGURE_TEMPLATES = Path(__file__).with_name("templates")

@@ -1,6 +1,6 @@
 """Results of a run: lines of counts as its stages wrote them; accuracies, per cent, are computed here and no earlier.
 
-For one seed, a row of a table (`wsoup.report.labels`) has the mean over the datasets of a role (XD, DG). Reports show
+For one seed, a row of a table (`wsoup.report.tables`) has the mean over the datasets of a role (XD, DG). Reports show
 the mean of these over seeds and their standard deviation (n - 1). A file of results that is damaged, swapped or stale
 raises an error with its name.
 """
@@ -27,7 +27,7 @@ from wsoup.paper.settings import Settings
 from wsoup.paper.tables import COLUMNS
 from wsoup.params.inputs import Datasets, EncoderParams, FewshotParams
 from wsoup.params.section import Name, Sections, Seeds
-from wsoup.report.labels import TableRow, table
+from wsoup.report.tables import TableRow, table
 
 ROLES = ("source", "xd", "dg")
 MEANS = {"xd": "XD mean", "dg": "DG mean"}

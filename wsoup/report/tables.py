@@ -1,4 +1,9 @@
-"""Tables as CSV (one figure per cell), and as Markdown and on the page (ours, the paper's and the difference)."""
+"""Tables: which rows they may have and how each is shown, and tables as CSV (one figure per cell) and as Markdown.
+
+Labels, titles, places and order are those of figures and of the page as well. What is counted stands in
+`wsoup.evaluate.rows`, so that a change here runs stage `report` alone. In Markdown and on the page a cell has ours, the
+paper's and the difference.
+"""
 
 import csv
 import io
@@ -6,7 +11,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeGuard
 
@@ -14,6 +19,19 @@ import numpy as np
 
 from wsoup.disk import store
 from wsoup.disk.files import defused
+from wsoup.evaluate.rows import (
+    CLASS_NAME,
+    CURVE,
+    ENSEMBLE,
+    GPT,
+    RANDOM_CHAINS,
+    RANDOM_DESCRIPTORS,
+    UPPER_BOUND,
+    WAFFLE,
+    Method,
+    in_order,
+    soup_method,
+)
 
 SIZES = ("m", "stored")
 """Columns of sizes, not accuracies."""
@@ -27,6 +45,104 @@ HIDDEN = "counts"
 """Not on the page: ``wsoup compare`` reads it."""
 Row = Mapping[str, object]
 """Column -> a text, a number (NaN where there is none) or None."""
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """One row of a table: one way to use a method's texts.
+
+    Attributes:
+        key: key in metrics.json.
+        label: label in tables, as in zero_shot.csv if the paper has the row.
+        method: where the texts come from.
+        mode: centroid or score_mean.
+        offsets: whether each member is repeated at other token offsets.
+        curve: label in the figure over m; None if not drawn.
+        alone: label of a single text of the method.
+        plain: label for readers who do not know the paper's name.
+        m: number of members, if not the size that tables show.
+    """
+
+    key: str
+    label: str
+    method: Method
+    mode: str = "centroid"
+    offsets: bool = False
+    curve: str | None = None
+    alone: str | None = None
+    plain: str | None = None
+    m: int | None = None
+
+
+BEFORE_SOUPS = (
+    TableRow(
+        "class_name",
+        "CLIP ZS",
+        CLASS_NAME,
+        plain="Class name only",
+    ),
+    TableRow("ensemble", "Ensemble", ENSEMBLE, plain="80 prompt templates"),
+    TableRow("gpt_centroids", "GPT centroids", GPT, curve="GPT centroids"),
+    TableRow("gpt_score_mean", "GPT score mean", GPT, "score_mean"),
+    TableRow(
+        "random_descriptors",
+        "Random descriptors",
+        RANDOM_DESCRIPTORS,
+        curve="random descriptors",
+        alone="random descriptor",
+    ),
+    TableRow(
+        "random_descriptors_offsets",
+        "Random descriptors + offset trick",
+        RANDOM_DESCRIPTORS,
+        offsets=True,
+    ),
+    TableRow("waffle", "Waffle CLIP", WAFFLE, curve="Waffle"),
+    TableRow("waffle_offsets", "Waffle CLIP + offset trick", WAFFLE, offsets=True),
+    TableRow("random_chains", "Random word chains", RANDOM_CHAINS, alone="random chain"),
+)
+AFTER_SOUPS = (TableRow("upper_bound", "Descriptor soup upper bound", UPPER_BOUND),)
+SOUP_LABELS = {"descriptor": "Descriptor soup", "word": "Word soup"}
+
+
+def table(soups: Sequence[str]) -> tuple[TableRow, ...]:
+    """All rows in the order of the paper (zero_shot.csv), including those of the soups in params.yaml.
+
+    >>> [row.key for row in table(["word_k50"])][-4:]
+    ['word_k50_soup', 'word_k50_soup_score_mean', 'word_k50_soup_offsets', 'upper_bound']
+    """
+    rows = [row for name in in_order(soups) for row in soup_rows(name)]
+    if CURVE in soups:  # extends the word soup's curve
+        rows = [replace(row, curve=None) if row.method.soup == "word" else row for row in rows]
+    return (*BEFORE_SOUPS, *rows, *AFTER_SOUPS)
+
+
+def soup_rows(name: str) -> tuple[TableRow, ...]:
+    """Rows of one soup: centroid, score mean and offset trick.
+
+    Soups that are not the paper's are shown wherever the word soup is, and `CURVE` only in the curve.
+    """
+    method, end = soup_method(name), ", all of the curve" if name == CURVE else ""
+    label, title = (named("word" if end else name) for named in (soup_label, soup_title))
+    centroid = TableRow(method.name, f"{label}{end}", method, curve=title, alone=None if end else title)
+    key, curve = f"{method.name}_score_mean", f"{title}, score mean"
+    mean = TableRow(key, f"{label} score mean{end}", method, "score_mean", curve=curve)
+    offsets = TableRow(f"{method.name}_offsets", f"{label} + offset trick", method, offsets=True)
+    return (centroid, mean) if end else (centroid, mean, offsets)
+
+
+def soup_label(name: str) -> str:
+    """Label of a soup at the start of a line: ``Word soup``, ``Soup word_k50``."""
+    return SOUP_LABELS.get(name, f"Soup {name}")
+
+
+def soup_title(name: str) -> str:
+    """Label of a soup within a line: ``word soup``, ``soup word_k50``."""
+    label = soup_label(name)
+    return label[0].lower() + label[1:]
+
+
+# --------------------------------------------------------------------------------------------- as CSV and Markdown
 
 
 @dataclass(frozen=True)

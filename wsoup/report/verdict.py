@@ -29,9 +29,8 @@ from wsoup.evaluate.rows import (
     random_beside,
     right_by_row,
 )
-from wsoup.report.labels import soup_title
 from wsoup.report.results import PLACES
-from wsoup.report.tables import Table
+from wsoup.report.tables import Table, soup_title
 from wsoup.statistics.advice import HEAD, Advice, advise
 from wsoup.statistics.noise import Estimate, Verdict, compare_images, judge
 
