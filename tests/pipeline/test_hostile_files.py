@@ -23,8 +23,7 @@ from run_cli import run
 from wsoup.base.errors import LONGEST, DataError, MismatchError, MissingError, WsoupError
 from wsoup.disk import store
 from wsoup.params.section import read_yaml
-from wsoup.pipeline import graph
-from wsoup.pipeline.workspace import create
+from wsoup.pipeline.workspace import create, stage_names
 from wsoup.report.results import Line, read_lines
 from wsoup.report.run import Record, as_written
 
@@ -161,7 +160,7 @@ def test_an_invalid_dvc_yaml_is_refused(in_tmp: Path, data: bytes) -> None:
     dvc_folder()
     Path("dvc.yaml").write_bytes(data)
     with pytest.raises(MismatchError, match=r"DVC cannot read dvc\.yaml") as error:
-        graph.stage_names()
+        stage_names()
     assert one_line_of(error.value)
 
 

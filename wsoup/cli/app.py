@@ -209,9 +209,7 @@ def profile_table(
     Example: wsoup profile table few_shot
     """
     if table == "shots":
-        from wsoup.pipeline.graph import over_shots
-
-        print(over_shots())
+        print(report.over_shots())
         return
     from wsoup.check.whole import load_params
     from wsoup.paper.coverage import as_text, coverage, figures, of_params

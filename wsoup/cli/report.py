@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wsoup.base.errors import MissingError, WsoupError
+from wsoup.base.errors import MismatchError, MissingError, WsoupError
 from wsoup.cli.common import Force, ParamsFile, Terminal, check_ending, claim, visible
 from wsoup.disk.files import Artifacts
 
@@ -151,3 +152,38 @@ def compare_command(
 
     with as_written():
         print(visible(compare(first, second, everything=everything)))
+
+
+SHOTS = (1, 2, 4, 8, 16)
+"""The numbers of few-shot images in the paper's figure; those above ``fewshot.shots`` of params.yaml are left out."""
+
+
+def over_shots() -> str:
+    """Run what params.yaml says with each of `SHOTS` that no experiment has yet; every row of all, as CSV.
+
+    The runs are `dvc exp run --temp`: they leave the working folder alone and share DVC's cache. Their names end in a
+    digest of params.yaml, so that those that ended are found again and none replaces another.
+
+    Raises:
+        MismatchError: a run failed.
+    """
+    from wsoup.disk.store import fingerprint
+    from wsoup.params.section import read_yaml
+    from wsoup.report.compare import Revision
+    from wsoup.report.results import ROLES
+
+    params = dict(read_yaml("params.yaml"))
+    lines = [f"shots,variant,row,{','.join(ROLES)}"]
+    for n in (n for n in SHOTS if n <= params["fewshot"]["shots"]):
+        name = f"shots-{n}-{fingerprint(params)[:8]}"
+        try:
+            record = Revision(name, root=Path()).record
+        except MissingError:
+            command = ["dvc", "exp", "run", "--temp", "--name", name, "-S", f"fewshot.shots={n}"]
+            if subprocess.run(command, check=False).returncode:
+                raise MismatchError(f"the run with {n} shots failed; the next call goes on from there") from None
+            record = Revision(name, root=Path()).record
+        for variant, rows in record.rows.items():
+            for row, places in rows.items():
+                lines.append(f"{n},{variant},{row},{','.join(str(places.get(role, '')) for role in ROLES)}")
+    return "\n".join(lines)

@@ -7,6 +7,9 @@ what the changed code decides.
 
 The cache holds shards of stages, digests of images by dataset root, image features by content (so that added images
 cost only themselves), and locks of running stages. None of it is a result; those DVC keeps.
+
+Which stages there are, and which would run again now, DVC is asked. It skips what follows a stage that ran again and
+made the same bytes; that cannot be known beforehand, so everything behind a change counts as running.
 """
 
 import hashlib
@@ -14,22 +17,27 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+import tempfile
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import networkx
 import yaml
+from dvc.lock import LockNoop
+from dvc.repo import Repo, lock_repo
+from dvc.scm import NoSCM
 from filelock import FileLock, Timeout
 from rich.filesize import decimal
 
 import wsoup
 from wsoup.base import project
-from wsoup.base.errors import DataError, MismatchError
+from wsoup.base.errors import DataError, MismatchError, MissingError, one_line
 from wsoup.disk import code, store
 from wsoup.disk.code import Owner
-from wsoup.pipeline.graph import stage_names
-from wsoup.pipeline.inputs import VERSIONS, code_file
+from wsoup.pipeline.inputs import DVC_YAML, PARAMS, VERSIONS, code_file
 from wsoup.runtime.process import git
 
 RECORD = "code/wsoup.json"
@@ -115,6 +123,67 @@ def versions_yaml(installed: Mapping[str, str]) -> str:
     public = {name: number.partition("+")[0] for name, number in installed.items()}
     grouped = {group: ", ".join(f"{name} {public[name]}" for name in names) for group, names in GROUPS.items()}
     return VERSIONS_HEAD + yaml.safe_dump(grouped, sort_keys=False, width=120)
+
+
+def stage_names() -> list[str]:
+    """Every stage, such as ``score@words``, in the order of dvc.yaml.
+
+    Raises:
+        MissingError: there is no dvc.yaml.
+        MismatchError: DVC cannot read it, or it does not fit params.yaml.
+    """
+    with _repository() as repo:
+        return [stage.name for stage in repo.index.stages if Path(stage.path) == DVC_YAML.resolve()]
+
+
+def reasons() -> dict[str, str | None]:
+    """Why each stage would run, or None if it is cached; dependencies come first.
+
+    Raises:
+        MissingError, MismatchError: as `stage_names`; also for dvc.lock.
+    """
+    why: dict[str, str | None] = {}
+    with _repository() as repo:
+        status, graph = repo.status(), repo.index.graph  # edges lead from a stage to those it depends on
+        position = {stage: i for i, stage in enumerate(repo.index.stages)}
+        for stage in networkx.lexicographical_topological_sort(graph.reverse(), key=position.__getitem__):
+            behind = [f"behind {other.addressing}" for other in graph[stage] if why[other.addressing]]
+            own = _own_reason(stage, status.get(stage.addressing, []))
+            why[stage.addressing] = own or next(iter(behind), None)
+    return {stage: reason for stage, reason in why.items() if ":" not in stage}  # those of this dvc.yaml
+
+
+def _own_reason(stage: Any, status: Sequence[Any]) -> str | None:
+    """Why a stage would run whatever the others do, given its part of `dvc status`."""
+    if not any(out.hash_info for out in stage.outs):
+        return "never run"
+    if stage.cmd_changed:
+        return "its command changed"
+    by_kind = [paths for entry in status if isinstance(entry, dict) for paths in entry.values()]  # deps, outs
+    changed = {path: what for paths in by_kind for path, what in paths.items()}
+    keys = [key for what in changed.values() if isinstance(what, dict) for key in what]  # of params.yaml
+    names = keys or [*changed]
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"{names[0]}{more} changed" if names else None
+
+
+@contextmanager
+def _repository() -> Iterator[Any]:
+    """DVC's repository here. No lock of DVC's is taken, because a running `dvc repro` would fail to get it."""
+    if not DVC_YAML.is_file():
+        raise MissingError(f"{DVC_YAML} does not exist: run this in the folder of {DVC_YAML} and {PARAMS}")
+    try:
+        with warnings.catch_warnings(), tempfile.TemporaryDirectory() as locks:
+            warnings.simplefilter("ignore", DeprecationWarning)  # DVC's own use of other packages
+            with Repo(".", scm=NoSCM(".")) as repo:
+                repo.lock, repo.tmp_dir = LockNoop(), locks
+                with lock_repo(repo):  # or each of DVC's commands would read all of its files again
+                    if not repo.index.stages:
+                        raise MismatchError("it has no stages")
+                    yield repo
+    except Exception as error:  # DVC's own errors, and any that a damaged dvc.yaml or dvc.lock causes in it
+        reason = one_line(error, limit=300) or type(error).__name__
+        raise MismatchError(f"DVC cannot read {DVC_YAML} and {PARAMS}: {reason}") from None
 
 
 class Entry(NamedTuple):
