@@ -57,17 +57,24 @@ def test_an_interval_stays_within_100_points():
     assert gain_of(3, 0, n=3, confidence=0.95).high == 100.0
 
 
-def test_inputs_that_do_not_fit_are_refused():
-    features, labels = torch.eye(2), [0, 1]
-    with pytest.raises(MismatchError, match=r"classifier has shape \(3, 2\); expected \(2, C\), features by classes"):
-        wsoup.zero_shot_accuracy(features, labels, classifier=torch.zeros(3, 2))
-    with pytest.raises(DataError, match=r"classifier\.T has NaN or infinity in rows 0, 1; make it again"):
-        wsoup.zero_shot_accuracy(features, labels, classifier=torch.full((2, 2), float("nan")))
-    with pytest.raises(DataError, match=r"classifier\.T holds nothing but zeros in rows 1; make it again"):
-        wsoup.zero_shot_accuracy(features, labels, classifier=torch.diag(torch.tensor([1.0, 0.0])))
-    with pytest.raises(DataError, match=r"labels\[1\] is 5"):
-        wsoup.zero_shot_accuracy(features, [0, 5], classifier=torch.eye(2))
-    with pytest.raises(MismatchError, match="classifier has 2 classes, class_names has 1"):
-        wsoup.zero_shot_accuracy(features, labels, classifier=torch.eye(2), class_names=["a"])
-    with pytest.raises(ParamsError, match="confidence is 95"):
-        wsoup.zero_shot_accuracy(features, labels, classifier=torch.eye(2), confidence=95)
+@pytest.mark.parametrize(
+    ("changed", "error", "text"),
+    [
+        (
+            {"classifier": torch.zeros(3, 2)},
+            MismatchError,
+            r"shape \(3, 2\); expected \(2, C\), features by",
+        ),
+        (
+            {"classifier": torch.full((2, 2), torch.nan)},
+            DataError,
+            "has NaN or infinity in rows 0, 1; make it again",
+        ),
+        ({"classifier": torch.diag(torch.tensor([1.0, 0]))}, DataError, "holds nothing but zeros in rows 1; make it"),
+        ({"class_names": ["a"]}, MismatchError, "classifier has 2 classes, class_names has 1"),
+        ({"confidence": 95}, ParamsError, "confidence is 95"),
+    ],
+)
+def test_inputs_that_do_not_fit_are_refused(changed, error, text):
+    with pytest.raises(error, match=text):
+        wsoup.zero_shot_accuracy(torch.eye(2), [0, 1], **{"classifier": torch.eye(2), **changed})

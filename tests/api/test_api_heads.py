@@ -52,10 +52,6 @@ def test_unusable_images_labels_and_models_are_refused(model, images):
     features, labels = images.features, images.labels
     with pytest.raises(DataError, match="no image of 'dragon': a head needs one of each class"):
         wsoup.fit_head(features, labels, class_names=[*NAMES, "dragon"], **model)
-    broken = features.clone()
-    broken[3] = torch.nan
-    with pytest.raises(DataError, match="NaN or infinity in rows 3"):
-        wsoup.fit_head(broken, labels, class_names=NAMES, **model)
     with pytest.raises(ParamsError, match=r"class_names is .* at least 2 items"):
         wsoup.fit_head(features, labels * 0, class_names=["cat"], **model)
     with pytest.raises(ParamsError, match="kind is 'forest'"):
@@ -72,8 +68,6 @@ def test_adaptation_takes_a_classifier_and_a_scale(model, images):
     np.testing.assert_allclose(by_scale.classifier, 1e-3 * classifier, rtol=1e-5)
     with pytest.raises(MismatchError, match="classifier has shape"):
         wsoup.adapt(images.features, classifier=classifier[:5])
-    with pytest.raises(DataError, match=r"classifier\.T has NaN"):
-        wsoup.adapt(images.features, classifier=classifier * torch.nan)
 
 
 def test_a_soup_and_a_head_are_not_confused(model, images, tmp_path):

@@ -58,14 +58,6 @@ def test_an_unreadable_pillow_image_is_named_by_its_index(files, tiny_encoder):
         encode(given[1:], tiny_encoder, on_bad_image="nan")
 
 
-def test_the_next_step_is_an_argument_not_a_param(files, tiny_encoder):
-    Path("text.png").write_text("no image")
-    with pytest.raises(
-        DataError, match=r'text\.png is not an image .*; replace or remove it, or pass on_bad_image="nan"$'
-    ):
-        encode([*files, "text.png"], tiny_encoder)
-
-
 def test_a_truncated_file_is_bad_whatever_others_set_in_pillow(files, tiny_encoder, monkeypatch):
     monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
     noise = Image.effect_noise((200, 200), 90)
@@ -78,12 +70,12 @@ def test_a_truncated_file_is_bad_whatever_others_set_in_pillow(files, tiny_encod
 
 def test_a_bad_file_raises_or_becomes_nan(files, tiny_encoder):
     Path(files[1]).write_bytes(b"broken")
-    with pytest.raises(DataError, match=r"01\.png is not an image"):
+    with pytest.raises(
+        DataError, match=r'01\.png is not an image .*; replace or remove it, or pass on_bad_image="nan"$'
+    ):
         encode(files, tiny_encoder)
     features = encode([*files, "lost.png"], tiny_encoder, on_bad_image="nan")
     assert features.isnan().any(dim=1).nonzero()[:, 0].tolist() == [1, len(files)]
-    with pytest.raises(DataError, match=r"none of the 1 images could be decoded; the first: .*01\.png is not an image"):
-        encode([files[1]], tiny_encoder, on_bad_image="nan")
 
 
 @pytest.mark.parametrize(
@@ -94,7 +86,6 @@ def test_a_bad_file_raises_or_becomes_nan(files, tiny_encoder):
         ({"paths": [np.zeros((9, 9, 3))]}, ParamsError, r"paths.0 is array.*expected an image file.* Pillow image"),
         ({"model": len, "preprocess": torch.nn.Linear(1, 1)}, ModelError, "model is .* has no encode_image"),
         ({"paths": ["."]}, ParamsError, r"paths.0 is '\.'; expected an image file, one of sorted\("),
-        ({"model": object()}, ModelError, "model is object, which has no encode_image"),
         ({"on_bad_image": "skip"}, ParamsError, "on_bad_image is 'skip'; expected 'stop' or 'nan'"),
         ({"preprocess": Image.Image.copy}, ModelError, "preprocess cannot do what this needs"),
     ],

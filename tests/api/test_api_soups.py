@@ -17,13 +17,11 @@ import wsoup
 from stages import score as score_stage
 from stages import soup as soup_stage
 from wsoup.api import soups as api_soups
-from wsoup.base import project
 from wsoup.base.errors import DataError, MismatchError, ModelError, ParamsError, PoolError
 from wsoup.disk import store
 from wsoup.disk.code import Owner
 from wsoup.disk.features import ImageFeatures, write_features
 from wsoup.disk.files import Artifacts
-from wsoup.search.rank import pools
 from wsoup.search.rank.pools import write_pool
 
 
@@ -82,13 +80,6 @@ def test_the_soup_equals_the_pipelines_byte_for_byte(in_tmp, given, tiny_encoder
     assert len(wsoup.Soup.load("word.json").members) == SMALL["m"]
 
 
-def test_the_default_descriptors_are_not_the_toy_worlds():
-    files = ("data/photo_descriptors.txt", "data/toy/descriptors.txt")
-    own, toy = ({*pools.descriptors([project.file(name)])} for name in files)
-    assert len(own) > 300
-    assert len(own & toy) < len(own) / 4
-
-
 def test_scores_equal_those_of_stage_score(in_tmp, given, tiny_encoder, tiny_encoder_files):
     artifacts = run_stages(tiny_encoder, tiny_encoder_files, seed=1)
     table = store.read_table(artifacts.scores("words"))
@@ -120,16 +111,13 @@ def test_a_model_is_used_in_eval_mode_and_restored(given, tiny_encoder):
 
 
 class Wrapped:
-    """A model of another library: not a module itself, with an image side and a text side."""
+    """A model of another library: not a module itself."""
 
     def __init__(self, model):
         self.inner = model
 
     def encode_text(self, tokens):
         return 3 * self.inner.encode_text(tokens)
-
-    def encode_image(self, pixels):
-        return 3 * self.inner.encode_image(pixels)
 
 
 @pytest.mark.parametrize("state", ["dtype", "autocast", "device"])
@@ -209,7 +197,11 @@ def broken(features, *, row, value):
         ({"labels": torch.zeros(59, dtype=torch.long)}, DataError, r"labels has shape \(59,\) .*expected \(60,\)"),
         ({"labels": torch.zeros(60)}, DataError, "holds torch.float32; .* a whole number"),
         ({"labels": torch.full((60,), 4)}, DataError, r"labels\[0\] is 4, outside of the 4 class_names, .*from 0 to 3"),
-        ({"labels": ["cat"] * 59 + ["cow"]}, DataError, "labels holds 'cow', which is not among the 4 class_names"),
+        (
+            {"labels": ["cat"] * 59 + ["cow"]},
+            DataError,
+            "holds 'cow', which is not .* 4 class_names; give class_names=",
+        ),
         ({"labels": torch.zeros(60, dtype=torch.long)}, DataError, "60 images of one class are too few"),
         ({"class_names": ["cat", "dog", "cat", "ox"]}, DataError, "class_names holds 'cat' 2 times"),
         ({"class_names": "cat"}, ParamsError, "class_names is 'cat'; expected a list"),
@@ -228,7 +220,6 @@ def broken(features, *, row, value):
         ({"words": "time"}, ParamsError, "words is 'time'; expected a list"),
         ({"words": ["a", "a"]}, PoolError, "words holds 'a' more than once"),
         ({"words": ["time"]}, PoolError, "k1 is 12 but the pool words holds 1"),
-        ({"words": ["very " * 80]}, PoolError, "does not fit the model's context of 77 tokens"),
     ],
 )
 def test_arguments_are_checked_before_any_work(given, changed, error, text):

@@ -30,9 +30,6 @@ def test_help_and_usage_errors():
     assert "params.yaml" in run("profile", "--help")[1]
     assert run("soup", "export")[0] == 2
     assert run("nonsense")[0] == 2
-
-
-def test_version():
     assert run("--version") == (0, f"wsoup {wsoup.__version__}\n", "")
 
 

@@ -19,7 +19,7 @@ from wsoup.soup.soup import Member, Step
 
 MEMBERS = (
     Member("sharp clean", 40, 60, (Step("sharp", 38), Step("clean", 41))),
-    Member("which is {flat}", 35, 60, (Step("which is {flat}", 35),)),
+    Member("which is {flat} {c}", 35, 60, (Step("which is {flat} {c}", 35),)),
 )
 ENCODER = {"model": "m", "pretrained": "p", "weights": "w"}
 
@@ -52,26 +52,14 @@ def test_open_clip_builds_the_same_classifier_of_the_exported_templates(soup, ti
     assert n_correct(theirs, tiny_encoder) == n_correct(ours(soup, tiny_encoder), tiny_encoder)
 
 
-def clip_benchmarks_texts(templates, name) -> list[str]:
-    """Texts that CLIP_benchmark 1.6 builds from templates (metrics/zeroshot_classification.py)."""
-    return [template.format(c=name) for template in templates]
-
-
 def test_clip_benchmark_fills_the_exported_templates_with_the_same_texts(soup):
     run("soup", "export", "word-seed1", "--format", "clip_benchmark", "--out", "templates.json")
     written = json.loads(Path("templates.json").read_text())
     assert list(written) == ["imagenet1k"]  # its key for every dataset that has none of its own
-    assert clip_benchmarks_texts(written["imagenet1k"], "ice {cube}") == [
+    # as its metrics/zeroshot_classification.py fills them
+    assert [template.format(c="ice {cube}") for template in written["imagenet1k"]] == [
         "a photo of a ice {cube}, sharp clean.",
-        "a photo of a ice {cube}, which is {flat}.",
-    ]
-
-
-def test_braces_of_a_member_are_not_placeholders(soup):
-    odd = Soup("greedy", 1, "a {} of {{x}}.", ENCODER, (Member("has {} and {c}"), Member("{0}{a.b}")))
-    assert clip_benchmarks_texts(json.loads(export(odd, form="clip_benchmark"))["imagenet1k"], "cat") == [
-        "a cat of {{x}}, has {} and {c}.",
-        "a cat of {{x}}, {0}{a.b}.",
+        "a photo of a ice {cube}, which is {flat} {c}.",
     ]
 
 

@@ -71,9 +71,8 @@ def write(folder: Path, value: Any) -> Path:
 
 def test_a_valid_soup_is_read(tmp_path: Path) -> None:
     assert refusal(write(tmp_path, GOOD)) is None
-    assert (
-        refusal(write(tmp_path, {key: GOOD[key] for key in ("kind", "seed", "template", "encoder", "members")})) is None
-    )
+    required = ("kind", "seed", "template", "encoder", "members")
+    assert refusal(write(tmp_path, {key: GOOD[key] for key in required})) is None
 
 
 @pytest.mark.parametrize(

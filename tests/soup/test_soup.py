@@ -11,7 +11,6 @@ import pytest
 
 from wsoup.base.errors import DataError, MismatchError, MissingError
 from wsoup.core.prompts import prompt
-from wsoup.disk import store
 from wsoup.soup.formats import summary
 from wsoup.soup.soup import Cost, Member, Soup, Step, load_seeds, together
 
@@ -75,17 +74,6 @@ def test_a_class_name_keeps_its_final_period(template):
     for name in ("Capitol in D.C.", "cat"):
         prompts_there = [prompt(template, name, text) for text in SOUP.texts]
         assert [other.format(name) for other in SOUP.templates(template)] == prompts_there
-
-
-def test_a_file_that_is_not_a_soup_is_refused(tmp_path):
-    store.write_json(tmp_path / "x.json", {"kind": "chains"})
-    with pytest.raises(MismatchError, match=r"not a soup: missing a required argument: .seed."):
-        Soup.load(tmp_path / "x.json")
-    (tmp_path / "y.json").write_text("{")
-    with pytest.raises(MismatchError, match="not JSON"):
-        Soup.load(tmp_path / "y.json")
-    with pytest.raises(MissingError, match=r"z.json does not exist; soups are made by wsoup.word_soup"):
-        Soup.load(tmp_path / "z.json")
 
 
 def test_a_soup_of_another_encoder_is_refused_with_both_names(tmp_path):
