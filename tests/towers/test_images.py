@@ -1,4 +1,4 @@
-"""Fast image towers have the features of the original model."""
+"""Fast image towers have the features of the original model, alone and where several share their lower blocks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import nn
 from torchvision.transforms import Compose, RandomErasing, ToTensor
 from tower_cases import FAMILIES, model, pixels, relative_error
 
-from wsoup.towers.images import PackedViT, in_two_steps, is_covered, with_fast_images
+from wsoup.towers.images import PackedViT, in_two_steps, is_covered, sharing_blocks, with_fast_images
 
 
 @torch.inference_mode()
@@ -76,3 +76,42 @@ def test_any_other_preprocessing_is_one_step():
         assert to_pixels is other
         x = pixels()
         assert to_floats(x) is x
+
+
+def finetuned(net: nn.Module, *, blocks: int, seed: int) -> nn.Module:
+    """A copy whose last blocks differ, and which shares all others."""
+    layers = net.visual.transformer.resblocks
+    other = copy.deepcopy(net, memo={id(block): block for block in layers[: len(layers) - blocks]})
+    for part in other.visual.transformer.resblocks[len(layers) - blocks :]:
+        nn.init.normal_(part.mlp.c_fc.weight, generator=torch.Generator().manual_seed(seed))
+    return with_fast_images(other, dtype=None)
+
+
+def test_models_that_share_lower_blocks_pass_a_batch_through_them_once(monkeypatch):
+    net = model()
+    models = [finetuned(net, blocks=1, seed=seed) for seed in (1, 2, 3)]
+    batches = [pixels(), pixels().flip(0)]
+    alone = [features(m, x) for x in batches for m in models]
+    passed, run = [], PackedViT.run
+
+    def counted(self: PackedViT, x: torch.Tensor, *, first: int, stop: int) -> torch.Tensor:
+        passed.append(stop - first)
+        return run(self, x, first=first, stop=stop)
+
+    monkeypatch.setattr(PackedViT, "run", counted)
+    with sharing_blocks(models):
+        together = [features(m, x) for x in batches for m in models]
+    assert all(map(torch.equal, together, alone)), "byte for byte"
+    assert sum(passed) == 2 * 2, "two shared blocks, once a batch"
+    assert torch.equal(features(models[1], batches[0]), alone[1])
+    assert sum(passed) == 2 * 2 + 2, "outside of the block each is on its own"
+
+
+def test_models_with_other_patches_share_nothing():
+    net = model()
+    one, other = (finetuned(net, blocks=1, seed=seed) for seed in (1, 2))
+    other.visual.positional_embedding = nn.Parameter(one.visual.positional_embedding + 1)
+    x = pixels()
+    alone = [features(m, x) for m in (one, other)]
+    with sharing_blocks([one, other, nn.Linear(2, 2)]):
+        assert all(map(torch.equal, [features(m, x) for m in (one, other)], alone))

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from wsoup.towers.images import split_heads
+from wsoup.towers.blocks import split_heads
 
 Block: TypeAlias = Any
 """open_clip's residual attention block."""

@@ -12,7 +12,7 @@ from wsoup.images.decode import Picture, batches
 from wsoup.images.workers import Batch
 from wsoup.runtime.work import tick
 from wsoup.towers.encoder import Encoder
-from wsoup.towers.images import check_finite, encode_pixels, in_two_steps
+from wsoup.towers.images import check_finite, encode_pixels, fast_images, in_two_steps, sharing_blocks
 
 
 @dataclass(frozen=True)
@@ -70,17 +70,18 @@ def encode_files(
     positions: list[int] = []
     skipped: dict[int, str] = {}
     features: dict[str, list[np.ndarray]] = {name: [] for name in encoders}
-    for batch in decoded:
-        n = len(batch.positions)
-        if n:
-            pixels = to_floats(_filled(batch, least=at_once if fill else 0).to(encoder.device, non_blocking=True))
-            for name, each in encoders.items():
-                encoded = encode_pixels(each, pixels)[:n].cpu()
-                check_finite(encoded, paths=[str(paths[i]) for i in batch.positions])
-                features[name].append(encoded.numpy())
-        positions += batch.positions
-        skipped |= {i: error.args[0] for i, error in batch.bad.items()}
-        tick(n + len(batch.bad))
+    with sharing_blocks([fast_images(encoder) for encoder in encoders.values()]):
+        for batch in decoded:
+            n = len(batch.positions)
+            if n:
+                pixels = to_floats(_filled(batch, least=at_once if fill else 0).to(encoder.device, non_blocking=True))
+                for name, each in encoders.items():
+                    encoded = encode_pixels(each, pixels)[:n].cpu()
+                    check_finite(encoded, paths=[str(paths[i]) for i in batch.positions])
+                    features[name].append(encoded.numpy())
+            positions += batch.positions
+            skipped |= {i: error.args[0] for i, error in batch.bad.items()}
+            tick(n + len(batch.bad))
     joined = {name: np.concatenate(parts) for name, parts in features.items() if parts}
     return Encoded(joined, np.array(positions, dtype=np.int64), skipped)
 

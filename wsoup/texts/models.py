@@ -23,7 +23,7 @@ from torch.nn import functional as F
 from wsoup.base.errors import ModelError, WsoupError, one_line, shown_value
 from wsoup.texts.tokens import ClassToken, Tokenizer, Tokens, last_token
 from wsoup.texts.tower import TextTower
-from wsoup.towers.images import foreign_block
+from wsoup.towers.blocks import foreign_block
 
 TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 5e-2, torch.float16: 1e-2}
 """Largest distance of two unit vectors that count as the same feature, by the precision of the matrix products."""

@@ -23,7 +23,7 @@ from torch.nn import functional as F
 
 from wsoup.core.scoring import Linear
 from wsoup.texts.tokens import ClassToken
-from wsoup.towers.images import PackedBlock, split_heads
+from wsoup.towers.blocks import PackedBlock, split_heads
 
 CPU_BATCH_TOKENS, GPU_BATCH_TOKENS = 1024, 65536
 """Tokens in one forward pass: as many as fit a CPU's cache, or keep a GPU busy."""

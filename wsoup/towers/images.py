@@ -1,102 +1,31 @@
 """Faster ViTs with the same features up to rounding; every other image tower stays open_clip's own.
 
 Weights are packed for oneDNN on a CPU. Of the last block only the class token is computed where that is all that is
-read (6.9 % of the FLOPs of ViT-B-16). The packed attention blocks serve text towers too.
+read (6.9 % of the FLOPs of ViT-B-16). Models finetuned from one another share their lower blocks (`sharing_blocks`).
 """
 
 import copy
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import takewhile
 from typing import Any
 
 import torch
+from open_clip.transform import MaybeConvertMode
+from open_clip.transformer import VisionTransformer
 from PIL import Image
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torchvision.transforms import Compose, Normalize, ToTensor
+from torchvision.transforms.functional import pil_to_tensor
 
 from wsoup.base.errors import ModelError
-from wsoup.core.scoring import Linear
 from wsoup.disk.files import shown
+from wsoup.towers.blocks import PackedBlock, foreign_block, split_heads
 from wsoup.towers.encoder import Encoder
-from wsoup.towers.models import deferring
-
-with deferring():
-    from open_clip.transform import MaybeConvertMode
-    from open_clip.transformer import VisionTransformer
-    from torchvision.transforms import Compose, Normalize, ToTensor
-    from torchvision.transforms.functional import pil_to_tensor
 
 TOLERANCE = {torch.float32: 2e-5, torch.bfloat16: 5e-2, torch.float16: 1e-2}
 """Distance of unit features above which open_clip's tower is used; rounding alone gives 1e-7 to 2e-6 in float32."""
-QUICK_GELU = 1.702
-"""QuickGELU(x) = x sigmoid(1.702 x) = SiLU(1.702 x) / 1.702; the factor is folded into the weights on both sides."""
-
-
-class PackedBlock:
-    """open_clip's standard residual attention block: pre-norm, LayerScale if any, GELU or QuickGELU.
-
-    Both scales are folded into the weights. The last block, of which only some rows are read, has separate queries.
-    """
-
-    def __init__(self, block: Any, *, dtype: torch.dtype, last: bool) -> None:
-        attn, mlp = block.attn, block.mlp
-        weight, bias, width = attn.in_proj_weight, attn.in_proj_bias, attn.embed_dim
-        self.ln_1, self.ln_2, self.dtype = block.ln_1, block.ln_2, dtype
-        if last:
-            self.q = Linear(weight[:width], bias[:width], dtype=dtype)
-            self.kv = Linear(weight[width:], bias[width:], dtype=dtype)
-        else:
-            self.qkv = Linear(weight, bias, dtype=dtype)
-        self.act = activation_name(mlp.gelu) or "none"
-        scale = QUICK_GELU if self.act == "swish" else 1.0
-        self.fc = Linear(mlp.c_fc.weight * scale, mlp.c_fc.bias * scale, dtype=dtype)
-        gamma_1, gamma_2 = (getattr(ls, "gamma", weight.new_ones(1)) for ls in (block.ls_1, block.ls_2))
-        self.out = Linear(attn.out_proj.weight * gamma_1[:, None], attn.out_proj.bias * gamma_1, dtype=dtype)
-        self.proj = Linear(mlp.c_proj.weight * (gamma_2 / scale)[:, None], mlp.c_proj.bias * gamma_2, dtype=dtype)
-
-    def normed(self, x: Tensor) -> Tensor:
-        """What queries, keys and values are made of: (B, T, width) -> the same shape."""
-        return self.ln_1(x).to(self.dtype)
-
-    def after_attention(self, x: Tensor, mixed: Tensor) -> Tensor:
-        """The rest of the block, given the heads' values side by side: (B, T, width) each -> the same shape."""
-        x = self.out.add_to(x, mixed)
-        return self.proj.add_to(x, self.fc(self.ln_2(x).to(self.dtype), act=self.act))
-
-
-def split_heads(x: Tensor, *, parts: int, heads: int) -> Tensor:
-    """(B, T, parts * width) -> (parts, B, heads, T, head size), a view; the parts are some of q, k and v."""
-    return x.unflatten(-1, (parts, heads, -1)).permute(2, 0, 3, 1, 4)
-
-
-def activation_name(module: nn.Module) -> str | None:
-    """An activation module's name in fused products, or None if it has none."""
-    if isinstance(module, nn.GELU):
-        return "gelu_tanh" if module.approximate == "tanh" else "gelu"
-    return "swish" if type(module).__name__ == "QuickGELU" else None
-
-
-def foreign_block(blocks: Iterable[nn.Module]) -> str | None:
-    """The class and the parts of the first block that is not a standard one; None if all are."""
-    for block in blocks:
-        if not _is_standard(block):
-            parts = ", ".join(f"{name} {type(part).__name__}" for name, part in block.named_children())
-            return f"{type(block).__name__} ({parts})"
-    return None
-
-
-def _is_standard(block: nn.Module) -> bool:
-    """Whether a block has the parts of open_clip's `ResidualAttentionBlock`, whatever its name."""
-    children = dict(block.named_children())
-    attn, mlp = children.get("attn"), children.get("mlp")
-    if set(children) != {"ln_1", "attn", "ls_1", "ln_2", "mlp", "ls_2"} or type(attn) is not nn.MultiheadAttention:
-        return False
-    if attn.in_proj_weight is None or attn.in_proj_bias is None or attn.bias_k is not None or attn.add_zero_attn:
-        return False
-    if not isinstance(mlp, nn.Sequential) or [name for name, _ in mlp.named_children()] != ["c_fc", "gelu", "c_proj"]:
-        return False
-    plain = all(type(mlp.get_submodule(name)) is nn.Linear for name in ("c_fc", "c_proj"))
-    scales = all(isinstance(children[n], nn.Identity) or hasattr(children[n], "gamma") for n in ("ls_1", "ls_2"))
-    return plain and scales and activation_name(mlp.get_submodule("gelu")) is not None
 
 
 class PackedViT(VisionTransformer):
@@ -117,10 +46,12 @@ class PackedViT(VisionTransformer):
         self.heads = self.layers[0].attn.num_heads
         self.reads_first_row = reads_class_token(visual)
         self._packed: dict[int, PackedBlock] = {}
+        self.lower: Callable[[Tensor], Tensor] | None = None
+        self.n_lower = 0
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, 3, H, W) -> (B, D), not normalised."""
-        return self.run_from(self.start(x), first=0)
+        return self.run_from((self.lower or self.start)(x), first=self.n_lower)
 
     def start(self, pixels: Tensor) -> Tensor:
         """Class token and patches before the first block: (B, 3, H, W) -> (B, T, width)."""
@@ -206,6 +137,36 @@ def _agree(visual: Any, fast: nn.Module, *, dtype: torch.dtype | None) -> bool:
     with torch.autocast(weight.device.type, dtype, enabled=dtype is not None):
         expected, features = (F.normalize(tower(noise).float(), dim=-1) for tower in (visual, fast))
     return bool((expected - features).norm() <= TOLERANCE.get(dtype or weight.dtype, 0.0))
+
+
+@contextmanager
+def sharing_blocks(models: Sequence[nn.Module]) -> Iterator[None]:
+    """Within the block, models from `with_fast_images` pass a batch, the same tensor, once through what they share."""
+    modules = [model for model in models if isinstance(model, nn.Module)]  # a user's model may be any object
+    towers = [part for model in modules for part in model.modules() if isinstance(part, PackedViT)]
+    stems = [_stem(tower) for tower in towers]
+    blocks = zip(*(tower.layers[:-1] for tower in towers), strict=False)
+    n = sum(1 for _ in takewhile(lambda same: len(set(same)) == 1, blocks))
+    last: list[Tensor] = []  # pixels, and their states before block n
+
+    def lower(pixels: Tensor) -> Tensor:
+        if not last or last[0] is not pixels:
+            last[:] = pixels, towers[0].run(towers[0].start(pixels), first=0, stop=n)
+        return last[1]
+
+    if len(towers) > 1 and all(all(map(torch.equal, stem, stems[0])) for stem in stems):
+        for tower in towers:
+            tower.lower, tower.n_lower = lower, n
+    try:
+        yield
+    finally:
+        for tower in towers:
+            tower.lower, tower.n_lower = None, 0
+
+
+def _stem(tower: PackedViT) -> list[Tensor]:
+    """What comes before the first block."""
+    return [tower.class_embedding, tower.positional_embedding, *tower.conv1.parameters(), *tower.ln_pre.parameters()]
 
 
 def fast_images(encoder: Encoder) -> nn.Module:

@@ -1,0 +1,80 @@
+"""open_clip's standard residual attention block with packed weights, for text towers and image towers.
+
+Pre-norm, LayerScale if any, GELU or QuickGELU; both scales are folded into the weights.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from wsoup.core.scoring import Linear
+
+QUICK_GELU = 1.702
+"""QuickGELU(x) = x sigmoid(1.702 x) = SiLU(1.702 x) / 1.702; the factor is folded into the weights on both sides."""
+
+
+class PackedBlock:
+    """A residual attention block. The last one, of which only some rows are read, has separate queries."""
+
+    def __init__(self, block: Any, *, dtype: torch.dtype, last: bool) -> None:
+        attn, mlp = block.attn, block.mlp
+        weight, bias, width = attn.in_proj_weight, attn.in_proj_bias, attn.embed_dim
+        self.ln_1, self.ln_2, self.dtype = block.ln_1, block.ln_2, dtype
+        if last:
+            self.q = Linear(weight[:width], bias[:width], dtype=dtype)
+            self.kv = Linear(weight[width:], bias[width:], dtype=dtype)
+        else:
+            self.qkv = Linear(weight, bias, dtype=dtype)
+        self.act = activation_name(mlp.gelu) or "none"
+        scale = QUICK_GELU if self.act == "swish" else 1.0
+        self.fc = Linear(mlp.c_fc.weight * scale, mlp.c_fc.bias * scale, dtype=dtype)
+        gamma_1, gamma_2 = (getattr(ls, "gamma", weight.new_ones(1)) for ls in (block.ls_1, block.ls_2))
+        self.out = Linear(attn.out_proj.weight * gamma_1[:, None], attn.out_proj.bias * gamma_1, dtype=dtype)
+        self.proj = Linear(mlp.c_proj.weight * (gamma_2 / scale)[:, None], mlp.c_proj.bias * gamma_2, dtype=dtype)
+
+    def normed(self, x: Tensor) -> Tensor:
+        """What queries, keys and values are made of: (B, T, width) -> the same shape."""
+        return self.ln_1(x).to(self.dtype)
+
+    def after_attention(self, x: Tensor, mixed: Tensor) -> Tensor:
+        """The rest of the block, given the heads' values side by side: (B, T, width) each -> the same shape."""
+        x = self.out.add_to(x, mixed)
+        return self.proj.add_to(x, self.fc(self.ln_2(x).to(self.dtype), act=self.act))
+
+
+def split_heads(x: Tensor, *, parts: int, heads: int) -> Tensor:
+    """(B, T, parts * width) -> (parts, B, heads, T, head size), a view; the parts are some of q, k and v."""
+    return x.unflatten(-1, (parts, heads, -1)).permute(2, 0, 3, 1, 4)
+
+
+def activation_name(module: nn.Module) -> str | None:
+    """An activation module's name in fused products, or None if it has none."""
+    if isinstance(module, nn.GELU):
+        return "gelu_tanh" if module.approximate == "tanh" else "gelu"
+    return "swish" if type(module).__name__ == "QuickGELU" else None
+
+
+def foreign_block(blocks: Iterable[nn.Module]) -> str | None:
+    """The class and the parts of the first block that is not a standard one; None if all are."""
+    for block in blocks:
+        if not _is_standard(block):
+            parts = ", ".join(f"{name} {type(part).__name__}" for name, part in block.named_children())
+            return f"{type(block).__name__} ({parts})"
+    return None
+
+
+def _is_standard(block: nn.Module) -> bool:
+    """Whether a block has the parts of open_clip's `ResidualAttentionBlock`, whatever its name."""
+    children = dict(block.named_children())
+    attn, mlp = children.get("attn"), children.get("mlp")
+    if set(children) != {"ln_1", "attn", "ls_1", "ln_2", "mlp", "ls_2"} or type(attn) is not nn.MultiheadAttention:
+        return False
+    if attn.in_proj_weight is None or attn.in_proj_bias is None or attn.bias_k is not None or attn.add_zero_attn:
+        return False
+    if not isinstance(mlp, nn.Sequential) or [name for name, _ in mlp.named_children()] != ["c_fc", "gelu", "c_proj"]:
+        return False
+    plain = all(type(mlp.get_submodule(name)) is nn.Linear for name in ("c_fc", "c_proj"))
+    scales = all(isinstance(children[n], nn.Identity) or hasattr(children[n], "gamma") for n in ("ls_1", "ls_2"))
+    return plain and scales and activation_name(mlp.get_submodule("gelu")) is not None
