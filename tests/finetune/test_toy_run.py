@@ -29,14 +29,8 @@ def test_the_diversity_loss_increases_the_divergence_of_members(monkeypatch):
     params = parse_params(yaml.safe_load(files.demo("all")), origin="methods")
     encoder = load_encoder(params.encoder)
     for seed in params.seeds:
-        source = read_training_set(
-            Artifacts(),
-            source=params.source,
-            method=params.finetune.methods["ce_diverse"],
-            seed=seed,
-            encoder=encoder.id,
-            on_bad_image="stop",
-        )
+        diverse = params.finetune.methods["ce_diverse"]
+        source = read_training_set(Artifacts(), source=params.source, method=diverse, seed=seed, encoder=encoder.id)
 
         def divergence(name: str, *, seed: int = seed, source=source) -> float:
             method: MethodParams = params.finetune.methods[name]

@@ -25,7 +25,7 @@ from wsoup.disk.files import read_bytes, reason_of, shown
 from wsoup.images.workers import Batch, ahead
 from wsoup.runtime.threads import cores
 
-FEW_IMAGES = 256
+FEW_IMAGES = 512
 """Below this many images, starting worker processes takes longer than decoding."""
 FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "AVIF", "GIF", "BMP", "DIB", "TIFF", "PPM", "JPEG2000")
 """Decoded by content, not by file name. Pillow's other formats include EPS, which starts a PostScript interpreter."""
