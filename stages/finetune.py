@@ -7,7 +7,7 @@ from pathlib import Path
 from wsoup.disk import store
 from wsoup.disk.code import Owner, Shard
 from wsoup.disk.files import Artifacts
-from wsoup.finetune.data import read_training_set
+from wsoup.finetune.data import read_training_sets
 from wsoup.finetune.params import FinetuneParams
 from wsoup.finetune.train import Trainer
 from wsoup.finetune.tuned import pack_student, save_tuned
@@ -36,8 +36,9 @@ def main(owner: Owner, method: str) -> None:
     # Templates of targets do not affect training; a bad one is refused before hours of it.
     templates = {name: dataset["template"] for name, dataset in read_yaml("params.yaml")["datasets"].items()}
     check_templates(definition.tune, templates, source=params.source, tokenizer=encoder.tokenizer)
-    read = partial(read_training_set, artifacts, source=params.source, method=definition, encoder=encoder.id)
-    sources = {seed: read(seed=seed) for seed in params.seeds}
+    sources = read_training_sets(
+        artifacts, source=params.source, method=definition, seeds=params.seeds, encoder=encoder.id
+    )
     settings = definition.model_dump(by_alias=True) | {"shared": shared.model_dump(exclude={"methods"})}
     about = {"encoder": encoder.id, "method": method, "tune": definition.tune.model_dump(), "params": settings}
     about |= {"source": params.source, "made_with": dict(owner.packages)}

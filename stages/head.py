@@ -64,13 +64,15 @@ def main(owner: Owner, name: str) -> None:
 
 def fit(owner: Owner, definition: HeadParams, *, source: Source, soups: list[Soup]) -> Iterator[bytes]:
     """The head file of each seed's soup, from the few-shot images alone; a shard is a seed."""
-    about = {"template": source.template, "class_names": source.class_names}
 
     def fitted(soup: Soup, seed: int) -> bytes:
-        texts, scale = class_texts(soup, encoder=source.texts, **about).T, logit_scale_of(source.encoder.model)
-        shots, note = checked(*source.images_of(seed), texts=texts, logit_scale=scale, names=source.class_names)
-        head = best_head(shots, kind=definition.kind, soup=soup, encoder=source.encoder.id, note=note, **about)
-        return head.as_bytes()
+        template, names, scale = source.template, source.class_names, logit_scale_of(source.encoder.model)
+        texts = class_texts(soup, encoder=source.texts, template=template, class_names=names).T
+        shots, note = checked(*source.images_of(seed), texts=texts, logit_scale=scale, names=names)
+        encoder = source.encoder.id
+        return best_head(
+            shots, kind=definition.kind, soup=soup, template=template, class_names=names, encoder=encoder, note=note
+        ).as_bytes()
 
     shards = [
         Shard(owner, [identity(source, seed=seed), definition.kind, soup.as_json()], partial(fitted, soup, seed))

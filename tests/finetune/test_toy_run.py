@@ -10,7 +10,7 @@ import yaml
 
 from wsoup.check.whole import parse_params
 from wsoup.disk.files import Artifacts
-from wsoup.finetune.data import read_training_set
+from wsoup.finetune.data import read_training_sets
 from wsoup.finetune.params import MethodParams
 from wsoup.finetune.train import Trainer
 from wsoup.profiles import files
@@ -28,9 +28,11 @@ def test_the_diversity_loss_increases_the_divergence_of_members(monkeypatch):
     monkeypatch.chdir(ROOT)
     params = parse_params(yaml.safe_load(files.demo("all")), origin="methods")
     encoder = load_encoder(params.encoder)
-    for seed in params.seeds:
-        diverse = params.finetune.methods["ce_diverse"]
-        source = read_training_set(Artifacts(), source=params.source, method=diverse, seed=seed, encoder=encoder.id)
+    diverse = params.finetune.methods["ce_diverse"]
+    sources = read_training_sets(
+        Artifacts(), source=params.source, method=diverse, seeds=params.seeds, encoder=encoder.id
+    )
+    for seed, source in sources.items():
 
         def divergence(name: str, *, seed: int = seed, source=source) -> float:
             method: MethodParams = params.finetune.methods[name]

@@ -66,40 +66,39 @@ class TrainingSet:
         return {"template": self.template, "images": images, "soup": list(self.soup), **words}
 
 
-def read_training_set(
-    artifacts: Artifacts,
-    *,
-    source: str,
-    method: MethodParams,
-    seed: int,
-    encoder: Mapping[str, object],
-) -> TrainingSet:
-    """Read which few-shot images of one seed selection saw, the texts of its soup and the words to start from.
+def read_training_sets(
+    artifacts: Artifacts, *, source: str, method: MethodParams, seeds: Sequence[int], encoder: Mapping[str, object]
+) -> dict[int, TrainingSet]:
+    """Read which few-shot images of each seed selection saw, the texts of its soup and the words to start from.
 
     Args:
         artifacts: of the project.
         source: name of the source dataset.
         method: which soup and which list of words.
-        seed: of the split and the soup.
-        encoder: id that the soup and the features must have.
+        seeds: of the splits and the soups.
+        encoder: id that the soups and the features must have.
 
     Raises:
-        MissingError: the image folder, manifest, split, features, soup or list of words does not exist.
-        MismatchError: the soup or the features have another encoder.
+        MissingError: the image folder, manifest, a split, features, a soup or the list of words does not exist.
+        MismatchError: a soup or the features have another encoder.
     """
     manifest = store.require(artifacts.manifest(source), made_by=f"prepare@{source}")
     about = store.table_attributes(manifest)
-    split = store.read_table(artifacts.split(source, seed=seed), columns=["path", "label", "row"])
-    decoded = read_features(artifacts.features(source, split="train"), encoder=encoder).rows
-    split = split.filter(np.isin(split["row"], decoded))
-    root = about["root"]
-    texts = Soup.load(artifacts.soup(method.soup, seed=seed), encoder=encoder).texts
+    root, words = about["root"], start_words(method)
     if not (remote.is_remote(root) or Path(root).exists()):
         raise MissingError(f"datasets.{source}.root: folder {root} does not exist")
-    paths = [remote.joined(root, path) for path in split["path"].to_pylist()]
-    digests = store.read_table(manifest, columns=["digest"])["digest"].take(split["row"]).to_pylist()
-    labels = np.asarray(split["label"].to_numpy(), dtype=np.int64)
-    return TrainingSet(paths, digests, labels, about["class_names"], about["template"], texts, start_words(method))
+    listed = store.read_table(manifest, columns=["digest"])["digest"]
+    decoded = read_features(artifacts.features(source, split="train"), encoder=encoder).rows
+    sets = {}
+    for seed in seeds:
+        split = store.read_table(artifacts.split(source, seed=seed), columns=["path", "label", "row"])
+        split = split.filter(np.isin(split["row"], decoded))
+        texts = Soup.load(artifacts.soup(method.soup, seed=seed), encoder=encoder).texts
+        paths = [remote.joined(root, path) for path in split["path"].to_pylist()]
+        digests = listed.take(split["row"]).to_pylist()
+        labels = np.asarray(split["label"].to_numpy(), dtype=np.int64)
+        sets[seed] = TrainingSet(paths, digests, labels, about["class_names"], about["template"], texts, words)
+    return sets
 
 
 def start_words(method: MethodParams) -> list[str]:
