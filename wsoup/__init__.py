@@ -13,20 +13,20 @@ threads.prepare()  # before anything imports torch
 __version__ = "0.3.0"
 
 _MODULES = {
-    "Accuracy": "wsoup.api.heads",
+    "Accuracy": "wsoup.api.accuracy",
     "Head": "wsoup.heads.head",
     "PromptEncoder": "wsoup.texts.encoder",
     "Soup": "wsoup.api.soups",
     "WsoupError": "wsoup.base.errors",
-    "adapt": "wsoup.api.heads",
+    "adapt": "wsoup.photos.adaptation",
     "common_words": "wsoup.api.soups",
     "descriptor_soup": "wsoup.api.soups",
-    "encode_images": "wsoup.api.model",
+    "encode_images": "wsoup.api.images",
     "fit_head": "wsoup.api.heads",
-    "from_transformers": "wsoup.api.encoders",
+    "from_transformers": "wsoup.api.transformers",
     "score_texts": "wsoup.api.soups",
     "word_soup": "wsoup.api.soups",
-    "zero_shot_accuracy": "wsoup.api.heads",
+    "zero_shot_accuracy": "wsoup.api.accuracy",
 }
 __all__ = [*_MODULES]
 

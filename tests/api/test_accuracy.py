@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import wsoup
-from wsoup.api.heads import Gain
+from wsoup.api.accuracy import Gain
 from wsoup.base.errors import DataError, MismatchError, ParamsError
 
 UP, RIGHT = [0.0, 1.0], [1.0, 0.0]

@@ -16,8 +16,8 @@ from PIL import Image
 
 import wsoup
 from wsoup.api import soups
-from wsoup.api.adaptation import Adapted
 from wsoup.base.errors import LONGEST, DataError, ModelError, ParamsError, WsoupError
+from wsoup.photos.estimation import Adapted
 from wsoup.soup.soup import Member
 
 ENCODER = {"model": "m", "pretrained": None}

@@ -18,15 +18,15 @@ from processes import run_module
 from rich.table import Table
 from rich.text import Text
 
-from wsoup.api.classify import Prediction
-from wsoup.api.outputs import row_of, write_rows
-from wsoup.api.photos import Photo
 from wsoup.base.errors import PoolError
 from wsoup.cli.common import Terminal
 from wsoup.evaluate.classifiers import check_rows
 from wsoup.evaluate.counts import mean_texts
 from wsoup.evaluate.rows import Row
 from wsoup.evaluate.testsets import TestSet
+from wsoup.photos.classify import Prediction
+from wsoup.photos.files import Photo
+from wsoup.photos.tables import row_of, write_rows
 from wsoup.report import tables
 from wsoup.soup.soup import Member, Soup, Step
 from wsoup.texts.encoder import PromptEncoder

@@ -25,8 +25,8 @@ FACTS = {
         soup = wsoup.descriptor_soup(features, torch.arange(9) % 2, descriptors=["sharp", "flat"], **how)
         soup.save(sys.argv[1])
         wsoup.Soup.load(sys.argv[1]).classifier(class_names=["a", "b"], model=model, tokenizer=tokenizer)
-        import wsoup.api.model, wsoup.api.classify, wsoup.api.outputs
-        import wsoup.api.trial
+        import wsoup.api.images, wsoup.photos.classify, wsoup.photos.export, wsoup.photos.sheet
+        import wsoup.photos.trial
     """,
     "the command line says what is missing": """
         from wsoup.cli import app

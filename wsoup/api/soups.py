@@ -13,21 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wsoup.api.model import (
-    EncoderNames,
-    Features,
-    Labels,
-    Pool,
-    Precision,
-    Tokenizer,
-    at_work,
-    checked_labels,
-    device_of,
-    in_memory,
-)
-from wsoup.api.photos import Names
+from wsoup.api.arguments import EncoderNames, Features, Labels, Pool, Precision, Tokenizer, checked_labels
+from wsoup.api.model import at_work, device_of, in_memory
 from wsoup.base import project
 from wsoup.base.arguments import Flag, Natural, Whole, at_the_door
+from wsoup.base.class_names import Names
 from wsoup.base.errors import DataError, MismatchError, one_line
 from wsoup.core import prompts
 from wsoup.core.scoring import Mode

@@ -15,8 +15,8 @@ from wsoup.cli import common
 from wsoup.cli.common import check_ending, claim
 
 if TYPE_CHECKING:
-    from wsoup.api.classify import Classifier
     from wsoup.api.encoders import EncoderOptions
+    from wsoup.photos.classify import Classifier
     from wsoup.soup.soup import Soup
     from wsoup.towers.encoder import Encoder
 
@@ -80,9 +80,9 @@ def soup_export(
     classifier, encoder = load_classifier(
         path, classes=classes, template=template, params=params, options=options, device="auto"
     )
-    from wsoup.api import outputs
+    from wsoup.photos.export import export_classifier
 
-    outputs.export(out, classifier, tower=encoder() if form == "onnx" else None)
+    export_classifier(out, classifier, tower=encoder() if form == "onnx" else None)
 
 
 def classify_command(
@@ -118,8 +118,11 @@ def classify_command(
     Example: wsoup classify photos/new --soup word --classes "cat,dog" --html sheet.html > predictions.csv
     """
     from wsoup.api.encoders import EncoderOptions
-    from wsoup.api.outputs import accuracy_lines, row_of, write_rows, write_sheet
-    from wsoup.api.photos import changes, class_names, find_photos, labelled, proposed
+    from wsoup.base.class_names import changes, proposed
+    from wsoup.photos.files import find_photos, labelled
+    from wsoup.photos.names import read_class_names
+    from wsoup.photos.sheet import write_sheet
+    from wsoup.photos.tables import accuracy_lines, row_of, write_rows
 
     for option, file, kind in (("--out", out, ".csv"), ("--html", html, ".html")):
         if file is not None:
@@ -130,7 +133,7 @@ def classify_command(
     classifier, encoder = load_classifier(
         soup, classes=classes, template=template, params=params, options=options, device=device, adapt=adapt
     )
-    names, folders = classifier.class_names, {} if classes is None else class_names(classes)
+    names, folders = classifier.class_names, {} if classes is None else read_class_names(classes)
     found, unknown = labelled(files, class_names=names, folders=folders)
     top, columns = min(top, len(names)), [*dict.fromkeys(name for photo in found for name in photo.columns)]
     predictions, note = classifier.predictions(found, encoder=encoder(), top=top, adapt=adapt)
@@ -170,8 +173,8 @@ def try_command(
 
     Example: wsoup try photos --model ViT-B-32 --pretrained openai
     """
-    from wsoup.api import trial
     from wsoup.api.encoders import DEFAULTS, EncoderOptions
+    from wsoup.photos import trial
 
     claim([("--out", out / name) for name in trial.FILES], inputs=[classes], force=force)
     options = EncoderOptions(model, pretrained, config, image_mean, image_std, interpolation)
@@ -239,11 +242,11 @@ def load_classifier(
 
     Whatever can be wrong with the other arguments is said before an encoder is loaded.
     """
-    from wsoup.api.classify import BUILT_IN, Classifier, built_in_texts
     from wsoup.api.encoders import encoder_of
-    from wsoup.api.photos import class_names
     from wsoup.core.prompts import checked
     from wsoup.heads.head import Head
+    from wsoup.photos.classify import BUILT_IN, Classifier, built_in_texts
+    from wsoup.photos.names import read_class_names
 
     encoder_for = partial(encoder_of, params=params, options=options, device=device)
     if name is not None and Path(name).suffix == ".safetensors":
@@ -256,7 +259,7 @@ def load_classifier(
             "name the classes, and a soup unless it is the run's own (--classes 'cat,dog' --soup word), or a head "
             "(--soup head.safetensors)"
         )
-    names, template = [*class_names(classes).values()], None if template is None else checked(template)
+    names, template = [*read_class_names(classes).values()], None if template is None else checked(template)
     if name in BUILT_IN:
         encoder, template = options.of_params(params, device=device), template or "a photo of a {}."
         weights = built_in_texts(name, class_names=names, template=template, encoder=encoder)

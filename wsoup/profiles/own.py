@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from wsoup.api.photos import changes, proposed
+from wsoup.base.class_names import changes, proposed
 from wsoup.base.errors import DataError, ParamsError
 from wsoup.check.whole import parse_params
 from wsoup.datasets import folder

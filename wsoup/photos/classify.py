@@ -9,12 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from wsoup.api import adaptation
-from wsoup.api.photos import Photo
 from wsoup.core.scoring import normalize
 from wsoup.evaluate.baselines import ensemble_prompts
 from wsoup.heads.head import Head
 from wsoup.images.features import encode_files
+from wsoup.photos.adaptation import adapted_to
+from wsoup.photos.estimation import Adapted
+from wsoup.photos.files import Photo
 from wsoup.runtime.work import counting, progress
 from wsoup.soup.soup import Member, Soup
 from wsoup.texts.classes import class_texts, logit_scale_of, soup_features
@@ -106,7 +107,7 @@ class Classifier:
         return self.logit_scale * features @ self.weights
 
     def answers(
-        self, photos: Sequence[Photo], features: Tensor, *, top: int, by: adaptation.Adapted | None = None
+        self, photos: Sequence[Photo], features: Tensor, *, top: int, by: Adapted | None = None
     ) -> Iterator[Prediction]:
         """The `top` classes of photos whose features (N, D) are known, by this classifier or what adapted it."""
         predicting = by or self
@@ -144,7 +145,7 @@ class Classifier:
         if positions:
             features = torch.from_numpy(encoded.features["encoder"][:])
             if adapt:
-                adapted = adaptation.adapt(features, texts=normalize(self.weights.T).T, logit_scale=self.logit_scale)
+                adapted = adapted_to(features, texts=normalize(self.weights.T).T, logit_scale=self.logit_scale)
                 note = adapted.note or f"adapted to {len(features)} photos"
             read = self.answers([photos[i] for i in positions], features, top=top, by=adapted)
             answers |= zip(positions, read, strict=True)

@@ -10,9 +10,10 @@ import torch
 from adapt_cases import pile, right
 from torch import Tensor
 
-from wsoup.api import adaptation
-from wsoup.api.adaptation import Adapted, Statistics, adapt, estimate, predict_softly, reject_adapted
 from wsoup.base.errors import DataError
+from wsoup.photos import adaptation, estimation
+from wsoup.photos.adaptation import adapted_to, reject_adapted
+from wsoup.photos.estimation import Adapted, Statistics, estimate, predict_softly
 
 SCALE = 12.0
 
@@ -53,9 +54,9 @@ def test_sums_are_in_double_precision():
 
 def test_results_do_not_depend_on_the_block_size(monkeypatch):
     images = pile()
-    whole = adapt(images.features, texts=images.texts, logit_scale=SCALE)
-    monkeypatch.setattr(adaptation, "LOGITS_PER_BLOCK", 35)
-    blocks = adapt(images.features, texts=images.texts, logit_scale=SCALE)
+    whole = adapted_to(images.features, texts=images.texts, logit_scale=SCALE)
+    monkeypatch.setattr(estimation, "LOGITS_PER_BLOCK", 35)
+    blocks = adapted_to(images.features, texts=images.texts, logit_scale=SCALE)
     torch.testing.assert_close(blocks.classifier, whole.classifier, rtol=1e-5, atol=1e-5)
     assert blocks.predict(images.features).tolist() == whole.predict(images.features).tolist()
 
@@ -64,7 +65,7 @@ def test_results_do_not_depend_on_the_block_size(monkeypatch):
 
 
 def slow_em(features: np.ndarray, texts: np.ndarray, *, scale: float, rounds: int) -> np.ndarray:
-    """Logits by loops over images and classes, in float64, from the docstring of `wsoup.api.adaptation`."""
+    """Logits by loops over images and classes, in float64, from the docstring of `wsoup.photos.estimation`."""
     n, n_classes = len(features), texts.shape[1]
     text_logits = [[scale * float(f @ texts[:, c]) for c in range(n_classes)] for f in features]
     mean = sum(features) / n
@@ -90,7 +91,7 @@ def slow_em(features: np.ndarray, texts: np.ndarray, *, scale: float, rounds: in
 
 
 def test_em_follows_its_formula(monkeypatch):
-    monkeypatch.setattr(adaptation, "SETTLED", -1.0)
+    monkeypatch.setattr(estimation, "SETTLED", -1.0)
     images = pile(counts=(30, 12, 5))
     mean = images.features.double().mean(dim=0)
     how = {"zero_shot": zero_shot(images.texts), "logit_scale": SCALE, "mean": mean}
@@ -104,12 +105,16 @@ def test_em_follows_its_formula(monkeypatch):
 
 def test_em_stops_when_predictions_settle(monkeypatch):
     passes = []
-    monkeypatch.setattr(
-        adaptation, "predict_softly", lambda features, *, by: passes.append(1) or predict_softly(features, by=by)
-    )
+
+    def counted(features: Tensor, *, by: Adapted) -> tuple[Statistics, Tensor]:
+        passes.append(1)
+        return predict_softly(features, by=by)
+
+    for module in (adaptation, estimation):
+        monkeypatch.setattr(module, "predict_softly", counted)
     for how, n_passes in (({"noise": 0.01, "off": 0.1}, 3), ({"off": 1.2}, 5)):  # the texts', the start, rounds
         images = pile(**how)
-        adapt(images.features, texts=images.texts, logit_scale=SCALE)
+        adapted_to(images.features, texts=images.texts, logit_scale=SCALE)
         assert len(passes) == n_passes
         passes.clear()
 
@@ -120,7 +125,7 @@ def test_em_stops_when_predictions_settle(monkeypatch):
 @pytest.mark.parametrize("seed", range(5))
 def test_em_helps_where_images_cluster(seed):
     images = pile(off=1.2, seed=seed)
-    made = adapt(images.features, texts=images.texts, logit_scale=SCALE)
+    made = adapted_to(images.features, texts=images.texts, logit_scale=SCALE)
     before = right(images.texts, torch.zeros(5), images)
     assert before < 300
     assert right(made.classifier, made.bias, images) >= before
@@ -131,7 +136,7 @@ def test_em_does_not_hurt_with_rare_or_absent_classes(counts):
     before = after = 0
     for seed in range(8):
         images = pile(counts=counts, off=1.0, seed=seed)
-        made = adapt(images.features, texts=images.texts, logit_scale=SCALE)
+        made = adapted_to(images.features, texts=images.texts, logit_scale=SCALE)
         before += right(images.texts, torch.zeros(5), images)
         after += right(made.classifier, made.bias, images)
     assert after >= before
@@ -148,25 +153,28 @@ def test_uninformative_texts_keep_the_zero_shot_classifier():
     images = pile()
     draw = torch.Generator().manual_seed(1)
     texts = torch.nn.functional.normalize(images.texts[:, :1] + 0.05 * torch.randn(32, 5, generator=draw), dim=0)
-    made = adapt(images.features, texts=texts, logit_scale=SCALE)
+    made = adapted_to(images.features, texts=texts, logit_scale=SCALE)
     assert is_zero_shot(made, texts)
     assert made.note.startswith("class texts barely tell these images apart (information 0.0")
     images = pile(off=1.2)  # information 0.08 and 0.13
-    assert [adapt(images.features, texts=images.texts, logit_scale=scale).adapted for scale in (3.0, 4.0)] == [0, 1]
+    assert [adapted_to(images.features, texts=images.texts, logit_scale=scale).adapted for scale in (3.0, 4.0)] == [
+        0,
+        1,
+    ]
 
 
 def test_one_image_or_one_class_keeps_the_zero_shot_classifier():
     images = pile(counts=(60, 0, 0, 0, 0), off=0.1)
     for features in (images.features[:1], images.features):
-        assert is_zero_shot(adapt(features, texts=images.texts, logit_scale=SCALE), images.texts)
+        assert is_zero_shot(adapted_to(features, texts=images.texts, logit_scale=SCALE), images.texts)
 
 
 def test_a_pile_needs_eight_images_for_each_class():
     images = pile(off=1.2)
-    few = adapt(images.features[:39], texts=images.texts, logit_scale=SCALE)
+    few = adapted_to(images.features[:39], texts=images.texts, logit_scale=SCALE)
     assert is_zero_shot(few, images.texts)
     assert few.note == "39 images for 5 classes, adaptation needs 8 for each: kept the zero-shot classifier"
-    assert adapt(images.features[:40], texts=images.texts, logit_scale=SCALE).adapted
+    assert adapted_to(images.features[:40], texts=images.texts, logit_scale=SCALE).adapted
 
 
 def statistics_of(*counts: int, entropy: float = 0.0) -> Statistics:
@@ -198,4 +206,4 @@ def test_predictions_may_spread_over_nearly_all_classes_or_over_no_more_than_bef
 def test_one_class_is_refused():
     images = pile()
     with pytest.raises(DataError, match="at least two classes"):
-        adapt(images.features, texts=torch.ones(32, 1), logit_scale=SCALE)
+        adapted_to(images.features, texts=torch.ones(32, 1), logit_scale=SCALE)

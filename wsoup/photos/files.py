@@ -1,4 +1,4 @@
-"""Photos given as files, folders or lists, their labels, and class names given on the command line or in a file.
+"""Photos given as files, folders or lists, with their labels.
 
 Every file of a folder and every row of a list is a photo, in the order given, so that a table of answers can be joined
 by position.
@@ -7,18 +7,13 @@ by position.
 import csv
 import io
 import os
-import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field
-
-from wsoup.base.arguments import at_the_door, listed
-from wsoup.base.errors import DataError, MissingError, one_line, shown_value
+from wsoup.base.class_names import key
+from wsoup.base.errors import DataError, MissingError, one_line
 from wsoup.datasets.listing import IMAGE_SUFFIXES
 from wsoup.disk.files import read_text, reason_of, shown
 
@@ -26,24 +21,6 @@ UNKNOWN_KINDS = {".heic", ".heif", ".jxl", ".dng", ".cr2", ".nef", ".arw", ".svg
 """Endings of images that cannot be decoded; a folder's are counted in a message."""
 SHOWN = 5
 """Labels that are listed in a message."""
-
-
-def _each_once(names: Sequence[str]) -> Sequence[str]:
-    duplicate, count = Counter(names).most_common(1)[0]
-    if count > 1:
-        raise DataError(f"class_names holds {shown_value(duplicate)} {count} times; give each label a name of its own")
-    return names
-
-
-Label = Annotated[str, Field(max_length=10_000, pattern=r"^\P{Cc}*[^\s\p{Cc}]\P{Cc}*$")]
-"""A name on one line that is not blank."""
-Names = Annotated[Sequence[Label], BeforeValidator(listed), Field(min_length=1), AfterValidator(_each_once)]
-
-
-@at_the_door
-def checked_names(class_names: Names) -> list[str]:
-    """Class names in label order: (C,) strings, each once, none blank; ParamsError or DataError otherwise."""
-    return [*class_names]
 
 
 @dataclass(frozen=True)
@@ -123,26 +100,6 @@ def labelled(
     return found, f"{total} of {len(photos)} photos have a label that is no class name, and are not counted: {listed}"
 
 
-def class_names(text: str) -> dict[str, str]:
-    """Class names from ``"cat,dog"``, or from a text file with one per line, perhaps after a folder's name and a tab.
-
-    Returns:
-        Class name by folder, in label order; by the name itself where there is no folder.
-
-    Raises:
-        DataError: fewer than two, duplicates, or a file that is not text.
-    """
-    lines = read_text(text).splitlines() if os.path.isfile(text) else text.split(",")
-    pairs = [line.strip().partition("\t") for line in lines if line.strip()]
-    folders = checked_names([folder for folder, _, _ in pairs])
-    names = checked_names([(name or folder).strip() for folder, _, name in pairs])
-    if len(names) < 2:
-        raise DataError(
-            f"--classes names {names[0]!r} alone; expected a text file, or two names or more as in 'cat,dog'"
-        )
-    return dict(zip(folders, names, strict=True))
-
-
 def files_in(folder: str) -> Iterator[str]:
     """Files in a folder and its subfolders, except hidden ones."""
     seen: set[str] = set()
@@ -177,55 +134,3 @@ def _in_list(path: Path) -> list[Photo]:
         there = str(beside) if name and os.path.exists(beside) else name
         photos.append(Photo(there, columns=row))  # a URL is never fetched
     return photos
-
-
-# ---------------------------------------------------------------------------------- class names as people write them
-
-CAMEL = re.compile(r"(?<=[^\W\d_A-Z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-NOISE = re.compile(r"\beasy$|\b\d+\b")
-"""Words that sort or grade folders and name nothing: Caltech-101's ``Faces_easy``, CUB's ``001.Albatross``."""
-
-
-def key(name: str) -> str:
-    """What two spellings of a class name have in common: Unicode form, case, underscores and camel case left aside.
-
-    >>> key("AnnualCrop") == key("annual_crop"), key("cafe" + chr(0x301)) == key("café"), key("type 1") == key("type_2")
-    (True, True, False)
-    """
-    return _words(name).casefold()
-
-
-def tidy(name: str) -> str:
-    """One folder's name in words, unless no letter would be left.
-
-    >>> tidy("AnnualCrop"), tidy("001.Black_footed_Albatross"), tidy("Faces_easy"), tidy("42")
-    ('annual crop', 'Black footed Albatross', 'Faces', '42')
-    """
-    words = _words(name)
-    bare = " ".join(NOISE.sub(" ", words).split())
-    return bare if any(letter.isalpha() for letter in bare) else words
-
-
-def _words(name: str) -> str:
-    name = unicodedata.normalize("NFC", name)
-    split = CAMEL.sub(" ", name)
-    return " ".join(re.sub(r"[_.]+", " ", split.lower() if split != name and " " not in name else split).split())
-
-
-def proposed(folders: Sequence[str]) -> list[str]:
-    """A class name for each folder; where two folders would get the same one, they keep their words.
-
-    >>> proposed(["Faces", "Faces_easy", "car_side"])
-    ['Faces', 'Faces easy', 'car side']
-    """
-    names = [tidy(folder) for folder in folders]
-    count = Counter(name.casefold() for name in names)
-    plain = [" ".join(folder.replace("_", " ").split()) for folder in folders]
-    return [name if count[name.casefold()] == 1 else words for name, words in zip(names, plain, strict=True)]
-
-
-def changes(names: Mapping[str, str]) -> str:
-    """What is named otherwise than it was (folder -> name), for a message; empty if nothing is."""
-    changed = [f"{folder} -> {name}" for folder, name in names.items() if name != folder]
-    more = f" and {len(changed) - SHOWN} more" if len(changed) > SHOWN else ""
-    return ", ".join(changed[:SHOWN]) + more

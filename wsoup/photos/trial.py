@@ -17,12 +17,10 @@ import torch
 import yaml
 from torch import Tensor
 
-from wsoup.api.classify import Classifier, built_in_texts
 from wsoup.api.encoders import EncoderOptions
-from wsoup.api.model import encode_images
-from wsoup.api.outputs import write_rows, write_sheet
-from wsoup.api.photos import Photo, changes, find_photos, proposed
+from wsoup.api.images import encode_images
 from wsoup.api.soups import COMMON_WORDS, common_words
+from wsoup.base.class_names import changes, proposed
 from wsoup.base.errors import DataError, MissingError, one_line
 from wsoup.core import prompts
 from wsoup.datasets import fewshot, folder
@@ -30,6 +28,10 @@ from wsoup.datasets.listing import Listing, Split, some, validated
 from wsoup.disk.store import write_bytes
 from wsoup.heads.head import Head, best_head
 from wsoup.heads.kinds import checked, duplicates
+from wsoup.photos.classify import Classifier, built_in_texts
+from wsoup.photos.files import Photo, find_photos
+from wsoup.photos.sheet import write_sheet
+from wsoup.photos.tables import write_rows
 from wsoup.search.grow.sample import drawn
 from wsoup.soup.soup import Member, Soup
 from wsoup.statistics.advice import HEAD, Advice, advise, in_words

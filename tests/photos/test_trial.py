@@ -17,8 +17,8 @@ from run_cli import run
 from small_world import COLOURS, write_image_folder
 
 import wsoup
-from wsoup.api import trial
 from wsoup.images.decode import load_rgb
+from wsoup.photos import trial
 from wsoup.towers.images import encode_pixels
 
 NAMES = sorted(COLOURS)

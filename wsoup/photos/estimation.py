@@ -1,4 +1,4 @@
-"""Adaptation of class texts to a pile of unlabelled images, and the guard that keeps the zero-shot classifier.
+"""Estimation of a classifier from class texts and a pile of unlabelled images.
 
 Class centres and class weights are re-estimated by expectation maximisation. An image's soft prediction is
 
@@ -15,12 +15,6 @@ image by n_c / (n_c + ANCHOR), as StatA's statistics move from theirs (arXiv 250
 an uninformative centre. Class weights are estimated, not assumed equal, and shrunk towards equal for small piles. A
 text that is close to the mean image may favour all images, or its class may be frequent: OFF = 1/2 of the mean image is
 subtracted, splitting the difference. The result is linear in f: W = s T + A s M, b = log pi - OFF s T.f_mean.
-
-The guard decides without a label. Adaptation hurts where there are few images for each class; where the texts know
-almost nothing about the images, so that clusters get wrong names; where few of the classes occur, so that true classes
-are split among names; and where it overturns confident predictions. Where it works it predicts fewer classes than the
-texts did, or nearly all of them. Its limits come from labelled photographs (docs/notes/heads.md), the same for every
-pile.
 """
 
 from __future__ import annotations
@@ -33,10 +27,8 @@ from torch import Tensor
 from torch.special import entr
 
 from wsoup.base.arguments import usual_torch
-from wsoup.base.errors import DataError
 from wsoup.core.arrays import rows
 from wsoup.core.scoring import normalize
-from wsoup.runtime import threads
 
 LOGITS_PER_BLOCK = 1 << 24
 """Logits in memory at a time (64 MiB in float32)."""
@@ -49,15 +41,6 @@ ANCHOR = 32.0
 ROUNDS = 10
 SETTLED = 1e-3
 """EM stops when no more than this share of predictions changes in a round."""
-FEWEST = 8
-"""Fewest images in a pile, for each class of the classifier."""
-INFORMATION = 0.1
-"""Smallest information of the texts' predictions. Sketches at chance have 0.08, photographs 0.4."""
-OVERTURNED = 2 / 3
-"""Largest share of predictions that may change, times 1 - information: confident texts may be overturned less."""
-SPREAD = 0.8
-"""Effective classes, as a share of C, from which predictions may spread over more classes than the texts'."""
-KEPT = ": kept the zero-shot classifier"
 
 
 @dataclass(frozen=True)
@@ -89,42 +72,6 @@ class Adapted:
         """(N, D) -> (N,) int64, in blocks; ties go to the lowest label."""
         x = rows(features, name="features", size=len(self.classifier))
         return torch.cat([self.logits(block).argmax(dim=1) for block in x.split(_block_size(self.bias))])
-
-
-def adapt(features: Tensor, *, texts: Tensor, logit_scale: float) -> Adapted:
-    """A classifier adapted to one pile of unlabelled images, or the zero-shot one; the order of images is irrelevant.
-
-    Args:
-        features: (N, D) L2-normalised, N >= 1; read in blocks, so it may be memory-mapped.
-        texts: (D, C) columns of length 1, C >= 2, on the CPU like the features.
-        logit_scale: s of the model, above 0: `model.logit_scale.exp()`. The guard relies on it.
-
-    Raises:
-        DataError: fewer than two classes.
-    """
-    n_images, n_classes = len(features), texts.shape[1]
-    if n_classes < 2:
-        raise DataError("adaptation needs at least two classes")
-    classifier = (logit_scale * texts.float()).T.contiguous().T  # each class contiguous, as the centres are
-    zero_shot = Adapted(classifier, texts.new_zeros(n_classes).float(), False, "")
-    if n_images < FEWEST * n_classes:
-        return replace(
-            zero_shot, note=f"{n_images} images for {n_classes} classes, adaptation needs {FEWEST} for each{KEPT}"
-        )
-    with threads.one_thread_for(features.numel() * n_classes):
-        return _guarded(features, zero_shot=zero_shot, logit_scale=logit_scale)
-
-
-def _guarded(features: Tensor, *, zero_shot: Adapted, logit_scale: float) -> Adapted:
-    before, predicted_before = predict_softly(features, by=zero_shot)
-    if before.information < INFORMATION:
-        told = f"information {before.information:.2f}, adaptation needs {INFORMATION:.2f}"
-        return replace(zero_shot, note=f"class texts barely tell these images apart ({told}){KEPT}")
-    adapted, after, predicted_after = estimate(features, zero_shot=zero_shot, logit_scale=logit_scale, mean=before.mean)
-    unchanged = float((predicted_before == predicted_after).double().mean())
-    if rejection := reject_adapted(before, after, unchanged=unchanged):
-        return replace(zero_shot, note=rejection)
-    return adapted
 
 
 def estimate(
@@ -223,28 +170,3 @@ def predict_softly(features: Tensor, *, by: Adapted) -> tuple[Statistics, Tensor
 def _block_size(bias: Tensor) -> int:
     """Images per block for the classes of `bias` (C,)."""
     return max(1, LOGITS_PER_BLOCK // len(bias))
-
-
-# ------------------------------------------------------------------------------------------------- the guard
-
-
-def reject_adapted(texts: Statistics, adapted: Statistics, *, unchanged: float) -> str:
-    """Why not to trust adapted predictions, or "".
-
-    Args:
-        texts: of the zero-shot predictions.
-        adapted: of the same images, by centres and weights.
-        unchanged: share of the images predicted alike.
-    """
-    changed, most = 1 - unchanged, OVERTURNED * (1 - texts.information)
-    if changed > most:
-        return (
-            f"adaptation would change {100 * changed:.0f} % of the predictions, more than the {100 * most:.0f} % "
-            f"allowed for texts of information {texts.information:.2f}{KEPT}"
-        )
-    if texts.effective_classes < adapted.effective_classes < SPREAD:
-        return (
-            f"adaptation would spread predictions over more classes ({adapted.effective_classes:.2f} of all, "
-            f"effective; zero-shot {texts.effective_classes:.2f}), but not nearly all{KEPT}"
-        )
-    return ""

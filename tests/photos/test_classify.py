@@ -18,11 +18,12 @@ from run_cli import run
 from small_world import COLOURS, write_image_folder
 
 import wsoup
-from wsoup.api.photos import class_names, find_photos
 from wsoup.api.soups import Soup
 from wsoup.base.errors import DataError, MissingError
 from wsoup.images.decode import load_rgb
 from wsoup.params.inputs import EncoderParams
+from wsoup.photos.files import find_photos
+from wsoup.photos.names import read_class_names
 from wsoup.soup.soup import Member
 from wsoup.towers.encoder import load_encoder
 from wsoup.towers.images import encode_pixels
@@ -162,11 +163,11 @@ def test_photos_are_files_folders_and_lists(in_tmp):
 
 
 def test_class_names_come_from_the_option_or_a_file(in_tmp):
-    assert [*class_names("cat, hot dog ,")] == ["cat", "hot dog"]
+    assert [*read_class_names("cat, hot dog ,")] == ["cat", "hot dog"]
     Path("names.txt").write_text("fir, silver\n\noak\n")
-    assert [*class_names("names.txt").values()] == ["fir, silver", "oak"]
+    assert [*read_class_names("names.txt").values()] == ["fir, silver", "oak"]
     Path("names.txt").write_text("n01\tfir\nn02\thot dog\n")
-    assert class_names("names.txt") == {"n01": "fir", "n02": "hot dog"}
+    assert read_class_names("names.txt") == {"n01": "fir", "n02": "hot dog"}
 
 
 # ------------------------------------------------------------------------------------------------- preprocessing

@@ -1,0 +1,132 @@
+"""Accuracy of a classifier as a count, and its gain over a baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from wsoup.api.arguments import Features, Labels, checked_classifier, checked_labels
+from wsoup.base.arguments import Share, at_the_door
+from wsoup.base.class_names import Names
+from wsoup.base.errors import MismatchError
+from wsoup.core.scoring import correct
+from wsoup.statistics.noise import compare_images
+
+
+@dataclass(frozen=True)
+class Gain:
+    """Gain of a classifier over a baseline on the same images.
+
+    Attributes:
+        n_gained, n_lost: images that only the classifier gets right, and that only the baseline gets right.
+        points: the gain in per cent of all images.
+        low, high: its confidence interval (`wsoup.statistics.noise`).
+        confidence: level of the interval.
+    """
+
+    n_gained: int
+    n_lost: int
+    points: float
+    low: float
+    high: float
+    confidence: float
+
+    @classmethod
+    def of(cls, right: np.ndarray, baseline_right: np.ndarray, *, confidence: float) -> Gain:
+        """From two (N,) bool arrays: which images each gets right."""
+        gain = compare_images({"": right[None]}, {"": baseline_right[None]}).fixed
+        low, high = gain.interval(confidence)
+        counts = int((right & ~baseline_right).sum()), int((baseline_right & ~right).sum())
+        return cls(*counts, gain.mean, max(-100.0, low), min(100.0, high), confidence)
+
+    def __str__(self) -> str:
+        noise = "" if self.low > 0 or self.high < 0 else ", which may be noise"
+        return (
+            f"{self.points:+.2f} points [{self.low:+.2f}, {self.high:+.2f}]{noise} "
+            f"({self.n_gained} images gained, {self.n_lost} lost)"
+        )
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """A count of correct images.
+
+    Attributes:
+        n_correct, n_images: counts.
+        gain: over the baseline, if one was given.
+    """
+
+    n_correct: int
+    n_images: int
+    gain: Gain | None = None
+
+    @property
+    def percent(self) -> float:
+        """Per cent of the images."""
+        return 100.0 * self.n_correct / self.n_images
+
+    def __str__(self) -> str:
+        gain = f", {self.gain}" if self.gain else ""
+        return f"{self.percent:.2f} % ({self.n_correct} of {self.n_images}){gain}"
+
+
+@runtime_checkable
+class Predicts(Protocol):
+    """A classifier with more than class weights: a head, or what `wsoup.adapt` returns."""
+
+    classifier: Tensor
+
+    def predict(self, features: object) -> Tensor:
+        """(N, D) -> (N,) int64 labels."""
+        ...
+
+
+@at_the_door
+def zero_shot_accuracy(
+    features: Features,
+    labels: Labels,
+    *,
+    classifier: object,
+    baseline: object = None,
+    class_names: Names | None = None,
+    confidence: Share = 0.95,
+) -> Accuracy:
+    """Count the images that a classifier gets right, and its gain over a baseline.
+
+    Args:
+        features: (N, D) image features, L2-normalised.
+        labels: (N,) whole numbers in [0, C), or class names.
+        classifier: (D, C), from `Soup.classifier` or `open_clip.build_zero_shot_classifier`; or a head; or what `adapt`
+            returns.
+        baseline: another classifier, for example `soup.class_name_soup().classifier(...)`: class names alone.
+        class_names: C names in label order, if labels are names.
+        confidence: level of the gain's interval.
+
+    Raises:
+        DataError, MismatchError: shapes that do not fit together, labels out of range.
+    """
+    x = torch.as_tensor(features)
+    right = _right(x, labels, classifier, class_names=class_names, name="classifier")
+    gain = None
+    if baseline is not None:
+        baseline_right = _right(x, labels, baseline, class_names=class_names, name="baseline")
+        gain = Gain.of(right, baseline_right, confidence=confidence)
+    return Accuracy(int(right.sum()), len(right), gain)
+
+
+def _right(
+    x: Tensor, labels: Labels, classifier: object, *, class_names: Sequence[str] | None, name: str
+) -> np.ndarray:
+    """(N,) bool: which images a classifier gets right."""
+    head = classifier if isinstance(classifier, Predicts) else None
+    weights = head.classifier.T if head else checked_classifier(classifier, n_features=x.shape[1], name=name)  # (C, D)
+    names = [str(i) for i in range(len(weights))] if class_names is None else class_names
+    if len(names) != len(weights):
+        raise MismatchError(f"{name} has {len(weights)} classes, class_names has {len(names)}")
+    x, y = x.to(weights.device), checked_labels(labels, n_images=len(x), class_names=names).to(weights.device)
+    return (head.predict(x) == y if head else correct(x, y, weights)).cpu().numpy()

@@ -1,0 +1,68 @@
+"""Annotations and checks of what users pass: features, labels, texts, classifiers."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Annotated, Literal
+
+import torch
+from numpy.typing import ArrayLike
+from pydantic import BeforeValidator, PlainValidator, SkipValidation
+from torch import Tensor
+
+from wsoup.base.arguments import Words, listed
+from wsoup.base.errors import DataError, MismatchError, shown_value
+from wsoup.core.arrays import rows, tensor, unit_rows
+
+Labels = Annotated[ArrayLike, SkipValidation]
+Features = Annotated[ArrayLike, PlainValidator(partial(unit_rows, name="features"))]
+Pool = Annotated[Sequence[Words], BeforeValidator(listed)]
+Precision = Literal["fp32", "bf16", "fp16", "reference"]
+EncoderNames = Mapping[str, Words | None]
+"""As open_clip names them."""
+Tokenizer = Callable[[Sequence[str]], Tensor]
+
+
+def checked_labels(labels: Labels, *, n_images: int, class_names: Sequence[str]) -> Tensor:
+    """Labels, given as whole numbers or class names, as (N,) int64.
+
+    Raises:
+        DataError: not one label per image, not whole numbers, or outside of the class names.
+    """
+    values = listed(labels)
+    if isinstance(values, Sequence) and any(isinstance(value, str) for value in values):
+        number_of = {name: number for number, name in enumerate(class_names)}
+        unknown = [value for value in values if not isinstance(value, str) or value not in number_of]
+        if unknown:
+            raise DataError(
+                f"labels holds {shown_value(unknown[0])}, which is not among the {len(class_names)} class_names; give "
+                "class_names= in label order"
+            )
+        labels = [number_of[name] for name in values]
+    y = tensor(labels, name="labels")
+    if y.shape != (n_images,) or y.is_floating_point() or y.is_complex() or y.dtype == torch.bool:
+        raise DataError(
+            f"labels has shape {tuple(y.shape)} and holds {y.dtype}; expected ({n_images},), for each image a whole "
+            "number from 0 or a class name"
+        )
+    y = y.long()
+    outside = (y < 0) | (y >= len(class_names))
+    if outside.any():
+        first = int(outside.nonzero()[0])
+        raise DataError(
+            f"labels[{first}] is {int(y[first])}, outside of the {len(class_names)} class_names, which count from 0 to "
+            f"{len(class_names) - 1}; correct the labels or the list of names"
+        )
+    return y
+
+
+def checked_classifier(classifier: object, *, n_features: int, name: str = "classifier") -> Tensor:
+    """Class weights (D, C) as (C, D) float32, on their device and not normalised.
+
+    Raises:
+        MismatchError: another size than the images' features.
+        DataError: no array, NaN, infinity, or a class whose weights are all zeros.
+    """
+    weights = tensor(classifier, name=name)
+    if weights.dim() != 2 or weights.shape[0] != n_features or not weights.shape[1]:
+        raise MismatchError(f"{name} has shape {tuple(weights.shape)}; expected ({n_features}, C), features by classes")
+    return rows(weights.T, name=f"{name}.T", step="make it again", nonzero=True)

@@ -1,0 +1,85 @@
+"""Class names: a list of them from a user, and the words in names of folders."""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from wsoup.base.arguments import at_the_door, listed
+from wsoup.base.errors import DataError, shown_value
+
+SHOWN = 5
+"""Changed names that are listed in a message."""
+
+
+def _each_once(names: Sequence[str]) -> Sequence[str]:
+    duplicate, count = Counter(names).most_common(1)[0]
+    if count > 1:
+        raise DataError(f"class_names holds {shown_value(duplicate)} {count} times; give each label a name of its own")
+    return names
+
+
+Label = Annotated[str, Field(max_length=10_000, pattern=r"^\P{Cc}*[^\s\p{Cc}]\P{Cc}*$")]
+"""A name on one line that is not blank."""
+Names = Annotated[Sequence[Label], BeforeValidator(listed), Field(min_length=1), AfterValidator(_each_once)]
+
+
+@at_the_door
+def checked_names(class_names: Names) -> list[str]:
+    """Class names in label order: (C,) strings, each once, none blank; ParamsError or DataError otherwise."""
+    return [*class_names]
+
+
+# ---------------------------------------------------------------------------------- class names as people write them
+
+CAMEL = re.compile(r"(?<=[^\W\d_A-Z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+NOISE = re.compile(r"\beasy$|\b\d+\b")
+"""Words that sort or grade folders and name nothing: Caltech-101's ``Faces_easy``, CUB's ``001.Albatross``."""
+
+
+def key(name: str) -> str:
+    """What two spellings of a class name have in common: Unicode form, case, underscores and camel case left aside.
+
+    >>> key("AnnualCrop") == key("annual_crop"), key("cafe" + chr(0x301)) == key("café"), key("type 1") == key("type_2")
+    (True, True, False)
+    """
+    return _words(name).casefold()
+
+
+def tidy(name: str) -> str:
+    """One folder's name in words, unless no letter would be left.
+
+    >>> tidy("AnnualCrop"), tidy("001.Black_footed_Albatross"), tidy("Faces_easy"), tidy("42")
+    ('annual crop', 'Black footed Albatross', 'Faces', '42')
+    """
+    words = _words(name)
+    bare = " ".join(NOISE.sub(" ", words).split())
+    return bare if any(letter.isalpha() for letter in bare) else words
+
+
+def _words(name: str) -> str:
+    name = unicodedata.normalize("NFC", name)
+    split = CAMEL.sub(" ", name)
+    return " ".join(re.sub(r"[_.]+", " ", split.lower() if split != name and " " not in name else split).split())
+
+
+def proposed(folders: Sequence[str]) -> list[str]:
+    """A class name for each folder; where two folders would get the same one, they keep their words.
+
+    >>> proposed(["Faces", "Faces_easy", "car_side"])
+    ['Faces', 'Faces easy', 'car side']
+    """
+    names = [tidy(folder) for folder in folders]
+    count = Counter(name.casefold() for name in names)
+    plain = [" ".join(folder.replace("_", " ").split()) for folder in folders]
+    return [name if count[name.casefold()] == 1 else words for name, words in zip(names, plain, strict=True)]
+
+
+def changes(names: Mapping[str, str]) -> str:
+    """What is named otherwise than it was (folder -> name), for a message; empty if nothing is."""
+    changed = [f"{folder} -> {name}" for folder, name in names.items() if name != folder]
+    more = f" and {len(changed) - SHOWN} more" if len(changed) > SHOWN else ""
+    return ", ".join(changed[:SHOWN]) + more

@@ -1,0 +1,116 @@
+"""Adaptation of a classifier to a pile of unlabelled images, with a guard that keeps the zero-shot classifier.
+
+The guard decides without a label. Adaptation hurts where there are few images for each class; where the texts know
+almost nothing about the images, so that clusters get wrong names; where few of the classes occur, so that true classes
+are split among names; and where it overturns confident predictions. Where it works it predicts fewer classes than the
+texts did, or nearly all of them. Its limits come from labelled photographs (docs/notes/heads.md), the same for every
+pile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from wsoup.api.arguments import Features, checked_classifier
+from wsoup.base.arguments import at_the_door
+from wsoup.base.errors import DataError
+from wsoup.core.arrays import Positive
+from wsoup.core.scoring import normalize
+from wsoup.photos.estimation import Adapted, Statistics, estimate, predict_softly
+from wsoup.runtime import threads
+from wsoup.texts.classes import logit_scale_of
+
+FEWEST = 8
+"""Fewest images in a pile, for each class of the classifier."""
+INFORMATION = 0.1
+"""Smallest information of the texts' predictions. Sketches at chance have 0.08, photographs 0.4."""
+OVERTURNED = 2 / 3
+"""Largest share of predictions that may change, times 1 - information: confident texts may be overturned less."""
+SPREAD = 0.8
+"""Effective classes, as a share of C, from which predictions may spread over more classes than the texts'."""
+KEPT = ": kept the zero-shot classifier"
+
+
+@at_the_door
+def adapt(
+    features: Features, *, classifier: object, model: object = None, logit_scale: Positive | None = None
+) -> Adapted:
+    """A classifier adapted to unlabelled images, or the one given if that is safer.
+
+    Args:
+        features: (N, D) image features, L2-normalised: all images that the classifier is meant for.
+        classifier: (D, C), from `Soup.classifier` or `open_clip.build_zero_shot_classifier`.
+        model: the model of these features, for its logit scale (default: a logit scale of 100).
+        logit_scale: factor of cosines, instead of the model's.
+
+    Returns:
+        `predict`, `predict_proba`, `classifier`, `bias`; `adapted` says whether it was adapted, and `note` why.
+
+    Raises:
+        DataError, MismatchError, ParamsError: shapes that do not fit together, NaN, no images.
+    """
+    x = torch.as_tensor(features)
+    texts = normalize(checked_classifier(classifier, n_features=x.shape[1])).T.cpu()
+    scale = logit_scale_of(model) if logit_scale is None else logit_scale
+    return adapted_to(x.cpu(), texts=texts, logit_scale=scale)
+
+
+def adapted_to(features: Tensor, *, texts: Tensor, logit_scale: float) -> Adapted:
+    """A classifier adapted to one pile of unlabelled images, or the zero-shot one; the order of images is irrelevant.
+
+    Args:
+        features: (N, D) L2-normalised, N >= 1; read in blocks, so it may be memory-mapped.
+        texts: (D, C) columns of length 1, C >= 2, on the CPU like the features.
+        logit_scale: s of the model, above 0: `model.logit_scale.exp()`. The guard relies on it.
+
+    Raises:
+        DataError: fewer than two classes.
+    """
+    n_images, n_classes = len(features), texts.shape[1]
+    if n_classes < 2:
+        raise DataError("adaptation needs at least two classes")
+    classifier = (logit_scale * texts.float()).T.contiguous().T  # each class contiguous, as the centres are
+    zero_shot = Adapted(classifier, texts.new_zeros(n_classes).float(), False, "")
+    if n_images < FEWEST * n_classes:
+        return replace(
+            zero_shot, note=f"{n_images} images for {n_classes} classes, adaptation needs {FEWEST} for each{KEPT}"
+        )
+    with threads.one_thread_for(features.numel() * n_classes):
+        return _guarded(features, zero_shot=zero_shot, logit_scale=logit_scale)
+
+
+def _guarded(features: Tensor, *, zero_shot: Adapted, logit_scale: float) -> Adapted:
+    before, predicted_before = predict_softly(features, by=zero_shot)
+    if before.information < INFORMATION:
+        told = f"information {before.information:.2f}, adaptation needs {INFORMATION:.2f}"
+        return replace(zero_shot, note=f"class texts barely tell these images apart ({told}){KEPT}")
+    adapted, after, predicted_after = estimate(features, zero_shot=zero_shot, logit_scale=logit_scale, mean=before.mean)
+    unchanged = float((predicted_before == predicted_after).double().mean())
+    if rejection := reject_adapted(before, after, unchanged=unchanged):
+        return replace(zero_shot, note=rejection)
+    return adapted
+
+
+def reject_adapted(texts: Statistics, adapted: Statistics, *, unchanged: float) -> str:
+    """Why not to trust adapted predictions, or "".
+
+    Args:
+        texts: of the zero-shot predictions.
+        adapted: of the same images, by centres and weights.
+        unchanged: share of the images predicted alike.
+    """
+    changed, most = 1 - unchanged, OVERTURNED * (1 - texts.information)
+    if changed > most:
+        return (
+            f"adaptation would change {100 * changed:.0f} % of the predictions, more than the {100 * most:.0f} % "
+            f"allowed for texts of information {texts.information:.2f}{KEPT}"
+        )
+    if texts.effective_classes < adapted.effective_classes < SPREAD:
+        return (
+            f"adaptation would spread predictions over more classes ({adapted.effective_classes:.2f} of all, "
+            f"effective; zero-shot {texts.effective_classes:.2f}), but not nearly all{KEPT}"
+        )
+    return ""

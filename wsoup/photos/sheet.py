@@ -1,0 +1,73 @@
+"""A contact sheet: one page of small pictures with their answers."""
+
+import base64
+import io
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+from PIL import Image
+
+from wsoup.disk import store
+from wsoup.images.decode import load_rgb
+from wsoup.photos.classify import Prediction
+from wsoup.photos.tables import share_right
+
+SIDE = 144
+"""Longer side of a picture on the contact sheet, in pixels."""
+MOST_PICTURES = 600
+"""Pictures on a contact sheet, about equally many of each class; drawing them takes seconds, and browsers are slow."""
+ERRORS = "Errors: the answer, and after it the label"
+STYLE = """
+:root { color-scheme: light dark }
+body { font: 15px/1.4 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem }
+h1 { font-size: 1.3rem } h2 { font-size: 1.05rem; margin: 2rem 0 .5rem }
+h2 small, p { opacity: .7; font-weight: normal }
+.sheet { display: flex; flex-wrap: wrap; gap: .75rem }
+figure { margin: 0; width: 150px } img { max-width: 144px; max-height: 144px; border-radius: 4px }
+figcaption { font-size: .75rem; overflow-wrap: anywhere }
+.wrong img { outline: 3px solid #d04040 }
+"""
+
+
+def write_sheet(path: Path, predictions: Sequence[Prediction], *, title: str) -> None:
+    """Write a contact sheet: one self-contained HTML page of small pictures, errors first, the others by their class.
+
+    Args:
+        path: the page.
+        predictions: of a class the surest come first; photos that could not be read are left out.
+        title: heading of the page.
+    """
+    groups: dict[str, list[Prediction]] = {ERRORS: []}
+    for prediction in sorted((one for one in predictions if one.classes), key=lambda one: -one.probabilities[0]):
+        groups.setdefault(ERRORS if prediction.right is False else prediction.classes[0], []).append(prediction)
+    read = [prediction for members in groups.values() for prediction in members]
+    known, each = [one for one in read if one.right is not None], max(1, MOST_PICTURES // len(groups))
+    parts = [f"<!doctype html><meta charset=utf-8><title>{escape(title)}</title><style>{STYLE}</style>"]
+    parts.append(f"<h1>{escape(title)}</h1><p>{len(read):,} photos{f', {share_right(known)} right' if known else ''}")
+    parts.append(f"; of each group up to {each} are shown</p>")
+    for name, members in groups.items():
+        if members:
+            figures = "".join(_figure(prediction) for prediction in members[:each])
+            parts.append(f"<h2>{escape(name)} <small>{len(members):,}</small></h2><div class=sheet>{figures}</div>")
+    store.write_bytes(path, "".join(parts).encode(errors="replace"))
+
+
+def _figure(prediction: Prediction) -> str:
+    photo, wrong = prediction.photo, prediction.right is False
+    answer = f"<b>{escape(prediction.classes[0])}</b>, is {escape(str(photo.label))}<br>" if wrong else ""
+    place = "/".join(Path(photo.path).parts[-2:])
+    return (
+        f"<figure{' class=wrong' * wrong}><img src='{_thumbnail(photo.path)}' alt='{escape(photo.path, quote=True)}'>"
+        f"<figcaption>{answer}{prediction.probabilities[0]:.0%} "
+        f"{escape(place)}</figcaption></figure>"
+    )
+
+
+def _thumbnail(path: str) -> str:
+    """A small JPEG as a data URL."""
+    image = load_rgb(path)
+    image.thumbnail((SIDE, SIDE), Image.Resampling.BILINEAR)
+    buffer = io.BytesIO()
+    image.save(buffer, format="JPEG", quality=80)
+    return f"data:image/jpeg;base64,{base64.b64encode(buffer.getvalue()).decode()}"
