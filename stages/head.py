@@ -4,7 +4,7 @@ Heads are fitted and written before any test image is read.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 import numpy as np
@@ -19,7 +19,7 @@ from wsoup.heads.head import Head, best_head
 from wsoup.heads.kinds import checked
 from wsoup.params.section import load, one_of
 from wsoup.pipeline import stage
-from wsoup.runtime.work import finish_shards
+from wsoup.runtime.work import finish_by_key
 from wsoup.search.rank.source import Run, Source, SourceParams, identity, load_source
 from wsoup.soup.soup import Soup
 from wsoup.texts.classes import class_texts, logit_scale_of
@@ -37,19 +37,27 @@ class Wanted(SourceParams):
 def main(owner: Owner, name: str) -> None:
     """Make and evaluate NAME, a head of section `heads`."""
     params = load(Wanted)
-    definition, run = one_of("heads", params.heads, name), Run.of(owner, params)
-    artifacts, encoder, source = run.artifacts, run.encoder.id, load_source(run)
-    soups = [Soup.load(artifacts.soup(definition.soup, seed=seed), encoder=encoder) for seed in run.seeds]
+    definition = one_of("heads", params.heads, name)
+    run = Run.of(owner, params)
+    artifacts = run.artifacts
+    source = load_source(run)
+    soups = {}
+    for seed in run.seeds:
+        soups[seed] = Soup.load(artifacts.soup(definition.soup, seed=seed), encoder=run.encoder.id)
     with store.replacing(artifacts.head(name, seed=0).parent) as folder:
         folder.mkdir()
-        for soup, file in zip(soups, fit(owner, definition, source=source, soups=soups), strict=True):
-            (folder / f"seed{soup.seed}.safetensors").write_bytes(file)
+        for seed, file in fit(owner, definition, source=source, soups=soups):
+            (folder / f"seed{seed}.safetensors").write_bytes(file)
+    # Test images are read from here on, when nothing can be chosen by them any more.
     heads = [Head.load(artifacts.head(name, seed=seed)) for seed in run.seeds]
     lines = []
-    for dataset in sorted(each["name"] for each in store.read_object(artifacts.evaluated)["datasets"]):
-        test = read_features(artifacts.features(dataset, split="test"), encoder=encoder)
-        if test.attributes["role"] in ROLES and {*test.class_names} <= {*source.class_names}:
-            lines += [counted(head, name=name, soup=definition.soup, test=test) for head in heads]
+    evaluated = store.read_object(artifacts.evaluated)["datasets"]
+    for dataset in sorted(each["name"] for each in evaluated):
+        test = read_features(artifacts.features(dataset, split="test"), encoder=run.encoder.id)
+        same_classes = set(test.class_names) <= set(source.class_names)
+        if same_classes and test.attributes["role"] in ROLES:
+            for head in heads:
+                lines.append(counted(head, name=name, soup=definition.soup, test=test))
     attributes = run.about | {
         "parameters": heads[0].classifier.numel(),
         "members_kl": [],
@@ -58,27 +66,42 @@ def main(owner: Owner, name: str) -> None:
     }
     out = artifacts.results / "heads" / f"{name}.parquet"
     store.write_table(out, pa.Table.from_pylist(lines), attributes=attributes)
-    left_out = ", ".join(f"{head.n_correct} of {head.n_images}{head.note and f' ({head.note})'}" for head in heads)
-    print(f"{out}: {len(lines)} lines; left-out images right, by seed: {left_out}")
+    print(f"{out}: {len(lines)} lines; left-out images right, by seed: {', '.join(map(left_out, heads))}")
 
 
-def fit(owner: Owner, definition: HeadParams, *, source: Source, soups: list[Soup]) -> Iterator[bytes]:
-    """The head file of each seed's soup, from the few-shot images alone; a shard is a seed."""
+def left_out(head: Head) -> str:
+    """How many left-out images a head got right, with its note."""
+    counts = f"{head.n_correct} of {head.n_images}"
+    return f"{counts} ({head.note})" if head.note else counts
+
+
+def fit(
+    owner: Owner, definition: HeadParams, *, source: Source, soups: Mapping[int, Soup]
+) -> Iterator[tuple[int, bytes]]:
+    """Each seed and its head file, from the few-shot images alone; a shard is a seed."""
 
     def fitted(soup: Soup, seed: int) -> bytes:
-        template, names, scale = source.template, source.class_names, logit_scale_of(source.encoder.model)
-        texts = class_texts(soup, encoder=source.texts, template=template, class_names=names).T
-        shots, note = checked(*source.images_of(seed), texts=texts, logit_scale=scale, names=names)
-        encoder = source.encoder.id
-        return best_head(
-            shots, kind=definition.kind, soup=soup, template=template, class_names=names, encoder=encoder, note=note
-        ).as_bytes()
+        template = source.template
+        class_names = source.class_names
+        texts = class_texts(soup, encoder=source.texts, template=template, class_names=class_names)  # (C, D)
+        scale = logit_scale_of(source.encoder.model)
+        shots, note = checked(*source.images_of(seed), texts=texts.T, logit_scale=scale, names=class_names)
+        head = best_head(
+            shots,
+            kind=definition.kind,
+            soup=soup,
+            template=template,
+            class_names=class_names,
+            encoder=source.encoder.id,
+            note=note,
+        )
+        return head.as_bytes()
 
-    shards = [
-        Shard(owner, [identity(source, seed=seed), definition.kind, soup.as_json()], partial(fitted, soup, seed))
-        for soup, seed in zip(soups, source.subsets, strict=True)
-    ]
-    return finish_shards(shards, label="head", unit="seed")
+    shards = {}
+    for seed, soup in soups.items():
+        inputs = [identity(source, seed=seed), definition.kind, soup.as_json()]
+        shards[seed] = Shard(owner, inputs, partial(fitted, soup, seed))
+    return finish_by_key(shards, label="head", unit="seed")
 
 
 def counted(head: Head, *, name: str, soup: str, test: ImageFeatures) -> dict[str, object]:

@@ -23,15 +23,20 @@ MEMBERS_SHOWN = 8
 
 def pretrained_rows(material: Material, *, params: EvaluateParams) -> list[Row]:
     """All rows with shared texts for the pretrained encoder: tables, curves over m, and single texts."""
-    rows = [
-        row
-        for by_seed, seeds in [(False, material.seeds), *((True, (seed,)) for seed in material.seeds)]
-        for method in methods(list(material.soups))
-        if method.by_seed is by_seed
-        for row in _sizes(method, material, params=params, seeds=seeds)
-    ]
-    given = [Row(GIVEN, material.seeds[:1], (text,), text=text) for text in map(prompts.bare, params.texts)]
-    return rows + _single_rows(material) + given
+    every = methods(list(material.soups))
+    rows = []
+    for method in every:
+        if not method.by_seed:
+            rows += _sizes(method, material, params=params, seeds=material.seeds)
+    for seed in material.seeds:
+        for method in every:
+            if method.by_seed:
+                rows += _sizes(method, material, params=params, seeds=(seed,))
+    rows += _single_rows(material)
+    for given in params.texts:
+        text = prompts.bare(given)
+        rows.append(Row(GIVEN, material.seeds[:1], (text,), text=text))
+    return rows
 
 
 def _sizes(method: Method, material: Material, *, params: EvaluateParams, seeds: tuple[int, ...]) -> list[Row]:
@@ -40,10 +45,20 @@ def _sizes(method: Method, material: Material, *, params: EvaluateParams, seeds:
     whole = _whole(method, material, seeds=seeds, m=max(in_tables, *params.m), least=in_tables)
     if not whole.texts:
         return []
-    shown = replace(whole, texts=whole.texts[:in_tables]) if method.drawn else whole
-    sizes = {*(params.m if method.sized else ()), *([in_tables] if method.drawn else ())}
-    parts = [replace(whole, texts=whole.texts[:m]) for m in sorted(sizes) if m < len(whole.texts)]
-    return [*parts, whole, *([] if method.offsets == "never" else _with_offsets(shown, params=params))]
+    shown = whole
+    sizes: set[int] = set()
+    if method.sized:
+        sizes.update(params.m)
+    if method.drawn:
+        # More are drawn for the curves than the tables show.
+        shown = replace(whole, texts=whole.texts[:in_tables])
+        sizes.add(in_tables)
+    smaller = sorted(m for m in sizes if m < len(whole.texts))
+    rows = [replace(whole, texts=whole.texts[:m]) for m in smaller]
+    rows.append(whole)
+    if method.offsets != "never":
+        rows += _with_offsets(shown, params=params)
+    return rows
 
 
 def tuned_rows(material: Material, *, params: EvaluateParams, seed: int, trained: Mapping[str, Any]) -> list[Row]:
@@ -59,12 +74,15 @@ def tuned_rows(material: Material, *, params: EvaluateParams, seed: int, trained
     if trained["members"]:
         texts = material.soups[trained["soup"]][seed][: trained["members"]]
         rows.append(Row(row_name(trained["soup"]), (seed,), tuple(texts)))
+    drawn = params.tuned_baseline_m
     for method in methods(list(material.soups)):
-        drawn = params.tuned_baseline_m
         whole = _whole(method, material, seeds=(seed,), m=drawn, least=drawn)
-        if whole.texts and method.tuned:
-            moved = _with_offsets(whole, params=params) if method.offsets == "always" else []
-            rows += [row for row in (whole, *moved) if row not in rows]
+        if not whole.texts or not method.tuned:
+            continue
+        if whole not in rows:  # a soup whose first members are all of its members
+            rows.append(whole)
+        if method.offsets == "always":
+            rows += _with_offsets(whole, params=params)
     return rows
 
 
@@ -74,7 +92,9 @@ def _whole(method: Method, material: Material, *, seeds: tuple[int, ...], m: int
     Raises:
         PoolError: m texts are drawn, and the pool has fewer than `least`.
     """
-    texts = () if method.texts is None else tuple(method.texts(material, seeds[0], m))
+    texts: tuple[str, ...] = ()
+    if method.texts is not None:
+        texts = tuple(method.texts(material, seeds[0], m))
     if method.drawn and 0 < len(texts) < least:
         raise PoolError(
             f"{method.name}: cannot draw {least} texts from a pool of {len(texts)}; lower evaluate.baseline_m and "
@@ -85,41 +105,56 @@ def _whole(method: Method, material: Material, *, seeds: tuple[int, ...], m: int
 
 def _with_offsets(row: Row, *, params: EvaluateParams) -> list[Row]:
     """The row with the offset trick, if there is an offset other than 0."""
-    copies = replace(row, offsets=tuple(params.offsets), offset_formula=params.offset_formula)
-    return [copies] if copies.offsets != (0,) else []
+    offsets = tuple(params.offsets)
+    if offsets == (0,):
+        return []
+    return [replace(row, offsets=offsets, offset_formula=params.offset_formula)]
 
 
 def _single_rows(material: Material) -> list[Row]:
     """The first members of the first seed's soups, and random texts, each evaluated alone, equal ones once."""
+    first_seed = material.seeds[:1]
     rows = []
     for method in methods(list(material.soups)):
         if method.alone:
-            texts = _whole(method, material, seeds=material.seeds[:1], m=MEMBERS_SHOWN).texts[:MEMBERS_SHOWN]
-            rows += [Row(method.name, material.seeds[:1], (text,), text=text) for text in dict.fromkeys(texts)]
+            whole = _whole(method, material, seeds=first_seed, m=MEMBERS_SHOWN)
+            for text in dict.fromkeys(whole.texts[:MEMBERS_SHOWN]):
+                rows.append(Row(method.name, first_seed, (text,), text=text))
     return rows
 
 
 def class_rows(material: Material, tests: Sequence[TestSet]) -> list[Row]:
     """Rows with prompts by class for each dataset, omitting methods without prompts there."""
-    return [
-        Row(method.name, material.seeds, prompts=of_classes, dataset=test.name)
-        for test in tests
-        for method in BASELINES
-        if method.prompts is not None and any(of_classes := method.prompts(material, test))
-    ]
+    rows = []
+    for test in tests:
+        for method in BASELINES:
+            if method.prompts is None:
+                continue
+            of_classes = method.prompts(material, test)
+            if any(of_classes):
+                rows.append(Row(method.name, material.seeds, prompts=of_classes, dataset=test.name))
+    return rows
 
 
 def check_rows(rows: Sequence[Row], *, tests: Sequence[TestSet], tokenizer: Tokenizer) -> None:
     """Raise PoolError for a text or prompt that exceeds the model's context, naming dataset and class."""
+    by_offset: dict[int, set[str]] = {}
+    for row in rows:
+        for offset in row.offsets:
+            by_offset.setdefault(offset, set()).update(row.texts)
     for test in tests:
         origin = f"dataset {test.name}"
         step = f"shorten the name (datasets.{test.name}.class_names), or remove such long texts from the pool"
-        for offset in sorted({offset for row in rows for offset in row.offsets if row.texts}):
-            texts = sorted({text for row in rows if offset in row.offsets for text in row.texts})
-            check_fits(texts, stems=test.stems, tokenizer=tokenizer, origin=origin, step=step, token_offset=offset)
-        for row in (row for row in rows if row.dataset == test.name):
-            for name, of_class in zip(test.class_names, row.prompts, strict=True):
-                check_prompts(of_class, tokenizer=tokenizer, origin=f"{origin}, class {name!r}", step=step)
+        for offset, texts in sorted(by_offset.items()):
+            if texts:
+                in_order = sorted(texts)
+                check_fits(
+                    in_order, stems=test.stems, tokenizer=tokenizer, origin=origin, step=step, token_offset=offset
+                )
+        for row in rows:
+            if row.dataset == test.name:
+                for name, of_class in zip(test.class_names, row.prompts, strict=True):
+                    check_prompts(of_class, tokenizer=tokenizer, origin=f"{origin}, class {name!r}", step=step)
 
 
 def load_material(run: Run, tests: Sequence[TestSet]) -> Material:
@@ -128,20 +163,28 @@ def load_material(run: Run, tests: Sequence[TestSet]) -> Material:
     Raises:
         MissingError, MismatchError: a soup is missing, or was selected with another encoder.
     """
-    artifacts, encoder = run.artifacts, run.encoder.id
+    artifacts = run.artifacts
+    encoder_id = run.encoder.id
     listed = store.read_object(artifacts.evaluated)
     pools = {soup["name"]: soup["pool"] for soup in listed["soups"]}
-    bound = artifacts.upper_bound
+    soups: dict[str, dict[int, list[str]]] = {}
+    for name in pools:
+        soups[name] = {}
+        for seed in run.seeds:
+            soup = Soup.load(artifacts.soup(name, seed=seed), encoder=encoder_id)
+            soups[name][seed] = soup.texts
+    upper_bound: list[str] = []
+    if artifacts.upper_bound.exists():
+        bound = Soup.load(artifacts.upper_bound, encoder=encoder_id)
+        # Stage survey writes the class name alone where there is no target to select on.
+        upper_bound = [text for text in bound.texts if text]
     return Material(
         seeds=run.seeds,
         words=read_pool(artifacts.pool("words")),
         descriptors=read_pool(artifacts.pool("descriptors")),
         waffle=listed["waffle"],
         source_class_names=next(test.class_names for test in tests if test.name == run.source),
-        soups={
-            name: {seed: Soup.load(artifacts.soup(name, seed=seed), encoder=encoder).texts for seed in run.seeds}
-            for name in pools
-        },
+        soups=soups,
         pools=pools,
-        upper_bound=[text for text in Soup.load(bound, encoder=encoder).texts if text] if bound.exists() else [],
+        upper_bound=upper_bound,
     )

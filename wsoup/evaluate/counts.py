@@ -13,6 +13,7 @@ end-of-text token of the bare prompt before them.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 import pyarrow as pa
 import torch
@@ -25,7 +26,7 @@ from wsoup.disk.code import Shard
 from wsoup.evaluate.classifiers import check_rows
 from wsoup.evaluate.rows import Row
 from wsoup.evaluate.testsets import COUNTS, WHERE, ClassPrompts, TestSet
-from wsoup.runtime.work import finish_shards
+from wsoup.runtime.work import finish_by_key
 from wsoup.search.rank.source import Run
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.tokens import Tokenizer, token_lengths
@@ -73,6 +74,23 @@ class Classifiers:
         return [*shared, *((row, mean) for row, mean in self.by_class if row.dataset == test.name)]
 
 
+PartKey = tuple[Literal["stems", "row"], int]
+"""A block of class prompts by its first position, or a row with prompts by class by its index."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Mean text features that are computed at one go, and kept for a run after a kill.
+
+    Attributes:
+        inputs: everything that they depend on but the encoder, as JSON values.
+        compute: gives them.
+    """
+
+    inputs: Sequence[object]
+    compute: Callable[[], Tensor]
+
+
 def mean_texts(
     rows: Sequence[Row], *, tests: Sequence[TestSet], encoder: PromptEncoder, run: Run | None = None, label: str = ""
 ) -> Classifiers:
@@ -89,25 +107,40 @@ def mean_texts(
         PoolError: a text exceeds the model's context, see `check_rows`.
     """
     check_rows(rows, tests=tests, tokenizer=encoder.tokenizer)
-    classes, shared = ClassPrompts(tests), [row for row in rows if row.dataset is None]
+    classes = ClassPrompts(tests)
+    shared = [row for row in rows if row.dataset is None]
     by_class = [row for row in rows if row.dataset is not None]
     # Rows of all seeds together: by seed, sums would round otherwise and move counts of near ties.
-    starts = range(0, len(classes.stems), CLASS_PROMPTS)
-    blocks = [classes.stems[start : start + CLASS_PROMPTS] for start in starts]
     deciding = [[row.texts, row.offsets, row.offset_formula] for row in shared]
-    parts: list[tuple[Sequence[object], Callable[[], Tensor]]] = [
-        *(([deciding, block], partial(mean_of_stems, shared, stems=block, encoder=encoder)) for block in blocks),
-        *(([list(row.prompts)], partial(mean_prompts, row, encoder=encoder)) for row in by_class),
-    ]
+    blocks: dict[PartKey, Part] = {}
+    for start in range(0, len(classes.stems), CLASS_PROMPTS):
+        stems = classes.stems[start : start + CLASS_PROMPTS]
+        compute = partial(mean_of_stems, shared, stems=stems, encoder=encoder)
+        blocks["stems", start] = Part([deciding, stems], compute)
+    singles: dict[PartKey, Part] = {}
+    for r, row in enumerate(by_class):
+        singles["row", r] = Part([list(row.prompts)], partial(mean_prompts, row, encoder=encoder))
+    parts = blocks | singles
     if run is None:
-        means = (compute() for _, compute in parts)
+        means = {key: part.compute() for key, part in parts.items()}
     else:
-        shards = [Shard(run.owner, [run.encoder.id, *inputs], partial(_packed, compute)) for inputs, compute in parts]
-        finished = finish_shards(shards, label=label, unit="block")
-        arrays = (store.unpack_arrays(payload, origin=label)["means"] for payload in finished)
-        means = (torch.from_numpy(array).to(encoder.device) for array in arrays)
-    of_shared = torch.cat([next(means) for _ in blocks], dim=1)
-    return Classifiers(shared, classes, of_shared, [(row, next(means)) for row in by_class])
+        means = _finished(parts, run=run, label=label)
+    of_shared = torch.cat([means[key] for key in blocks], dim=1)
+    of_rows = [means[key] for key in singles]
+    return Classifiers(shared, classes, of_shared, list(zip(by_class, of_rows, strict=True)))
+
+
+def _finished(parts: Mapping[PartKey, Part], *, run: Run, label: str) -> dict[PartKey, Tensor]:
+    """Compute all parts that a run before did not finish, and read the others."""
+    shards = {}
+    for key, part in parts.items():
+        inputs = [run.encoder.id, *part.inputs]
+        shards[key] = Shard(run.owner, inputs, partial(_packed, part.compute))
+    means = {}
+    for key, payload in finish_by_key(shards, label=label, unit="block"):
+        array = store.unpack_arrays(payload, origin=label)["means"]
+        means[key] = torch.from_numpy(array).to(run.encoder.device)
+    return means
 
 
 def _packed(compute: Callable[[], Tensor]) -> bytes:

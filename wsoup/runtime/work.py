@@ -5,10 +5,11 @@ Bars are on stderr, or drawn by the notebook that the code runs in.
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
+from typing import TypeVar
 
 from tqdm.auto import tqdm
 
@@ -16,6 +17,7 @@ from wsoup.base.errors import ParamsError
 from wsoup.disk.code import Shard
 from wsoup.runtime.process import give_back, number_in
 
+Key = TypeVar("Key", bound=Hashable)
 EXECUTORS = ("here", "ray")
 SAVE_SECONDS = 30.0
 """How often a long shard saves its state, so that a kill costs no more than this."""
@@ -49,6 +51,16 @@ def finish_shards(shards: Sequence[Shard], *, label: str, unit: str, ticks: bool
     if missing:
         _compute(missing, label=label, unit=unit, total=sum(shard.size for shard in shards), ticks=ticks)
     return (shard.load() for shard in shards)
+
+
+def finish_by_key(shards: Mapping[Key, Shard], *, label: str, unit: str) -> Iterator[tuple[Key, bytes]]:
+    """`finish_shards` of named shards, so that callers need not count positions.
+
+    Returns:
+        The name and the result of each shard, in order; a result is read from its file when it is asked for.
+    """
+    results = finish_shards(list(shards.values()), label=label, unit=unit)
+    return zip(shards, results, strict=True)
 
 
 def _compute(missing: Sequence[Shard], *, label: str, unit: str, total: int, ticks: bool) -> None:
