@@ -24,10 +24,11 @@ from torch.nn import functional as F
 from benchmarks.timing import Result, about, page_faults, random_encoder, show
 from wsoup.core import prompts
 from wsoup.finetune import losses
-from wsoup.finetune.losses import Objective
-from wsoup.finetune.params import CrossEntropyLoss, LastBlocksTune, PromptTune, TuneParams
+from wsoup.finetune.loss_params import CrossEntropyLoss
+from wsoup.finetune.objective import Objective
 from wsoup.finetune.passes import Passes
 from wsoup.finetune.student import Student
+from wsoup.finetune.tune_params import LastBlocksTune, PromptTune, TuneParams
 from wsoup.finetune.tuners import make_student
 from wsoup.runtime.process import keep_memory
 from wsoup.towers.encoder import Encoder, choose_device

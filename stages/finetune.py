@@ -7,9 +7,9 @@ from pathlib import Path
 from wsoup.disk import store
 from wsoup.disk.code import Owner, Shard
 from wsoup.disk.files import Artifacts
-from wsoup.finetune.data import read_training_sets
 from wsoup.finetune.params import FinetuneParams
 from wsoup.finetune.train import Trainer
+from wsoup.finetune.training_set import read_training_sets
 from wsoup.finetune.tuned import pack_student, save_tuned
 from wsoup.finetune.tuners import check_templates
 from wsoup.params.inputs import EncoderParams
@@ -30,29 +30,38 @@ class Wanted(Sections):
 
 def main(owner: Owner, method: str) -> None:
     """Train METHOD, a name under finetune.methods, for every seed, and keep the averaged weights."""
-    params, artifacts = load(Wanted), Artifacts()
-    definition = one_of("finetune.methods", params.finetune.methods, method)
-    shared, encoder = params.finetune, load_encoder(params.encoder)
+    params = load(Wanted)
+    artifacts = Artifacts()
+    shared = params.finetune
+    definition = one_of("finetune.methods", shared.methods, method)
+    encoder = load_encoder(params.encoder)
     # Templates of targets do not affect training; a bad one is refused before hours of it.
     templates = {name: dataset["template"] for name, dataset in read_yaml("params.yaml")["datasets"].items()}
     check_templates(definition.tune, templates, source=params.source, tokenizer=encoder.tokenizer)
     sources = read_training_sets(
         artifacts, source=params.source, method=definition, seeds=params.seeds, encoder=encoder.id
     )
-    settings = definition.model_dump(by_alias=True) | {"shared": shared.model_dump(exclude={"methods"})}
-    about = {"encoder": encoder.id, "method": method, "tune": definition.tune.model_dump(), "params": settings}
-    about |= {"source": params.source, "made_with": dict(owner.packages)}
+    about = {
+        "encoder": encoder.id,
+        "method": method,
+        "tune": definition.tune.model_dump(),
+        "params": definition.model_dump(by_alias=True) | {"shared": shared.model_dump(exclude={"methods"})},
+        "source": params.source,
+        "made_with": dict(owner.packages),
+    }
     configs = {seed: about | {"seed": seed} | source.about for seed, source in sources.items()}
-    shards, iterations = [], definition.iterations or shared.iterations
+    shards = []
     for seed, source in sources.items():
         key = [configs[seed], list(source.paths), list(source.class_names), encoder.preprocessing]
         make = partial(Trainer, encoder, source=source, method=definition, shared=shared, seed=seed)
         state = owner.path(key, suffix=".running")
+        iterations = definition.iterations or shared.iterations
         shards.append(Shard(owner, key, partial(train, make, state, save_seconds()), size=iterations))
     trained = finish_shards(shards, label=method, unit="iteration", ticks=True)
     with store.replacing(artifacts.tuned(method, seed=0).parent) as folder:
-        for (seed, config), payload in zip(configs.items(), trained, strict=True):
-            save_tuned(folder / f"seed{seed}", packed=store.unpack_arrays(payload, origin=folder), config=config)
+        for seed, payload in zip(sources, trained, strict=True):
+            packed = store.unpack_arrays(payload, origin=folder)
+            save_tuned(folder / f"seed{seed}", packed=packed, config=configs[seed])
 
 
 def train(make: Callable[[], Trainer], running: Path, saved_every: float) -> bytes:

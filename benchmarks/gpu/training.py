@@ -11,10 +11,11 @@ from torch.nn import functional as F
 from benchmarks.gpu.bench import TEMPLATE, Bench
 from wsoup.core import prompts
 from wsoup.finetune import losses
-from wsoup.finetune.losses import Objective
-from wsoup.finetune.params import CrossEntropyLoss, LastBlocksTune, PromptTune, TuneParams
+from wsoup.finetune.loss_params import CrossEntropyLoss
+from wsoup.finetune.objective import Objective
 from wsoup.finetune.passes import Passes
 from wsoup.finetune.student import Student
+from wsoup.finetune.tune_params import LastBlocksTune, PromptTune, TuneParams
 from wsoup.finetune.tuners import make_student
 from wsoup.towers.encoder import Encoder
 

@@ -100,7 +100,7 @@ def test_a_training_edited_between_two_iterations_starts_over(miniature):
     running.send(signal.SIGKILL)
     running.wait()
     assert not miniature.left("finetune@ce")
-    with edited(miniature, "wsoup/finetune/train.py", "1 - self.shared.ema", "1 - self.shared.ema**2"):
+    with edited(miniature, "wsoup/finetune/averages.py", "1 - self.ema", "1 - self.ema**2"):
         printed = miniature.run("finetune@ce")
         assert CHANGED in printed
         assert miniature.digest("finetune@ce") != miniature.undisturbed["finetune@ce"]

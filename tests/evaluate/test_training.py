@@ -12,7 +12,7 @@ from wsoup.disk.code import Owner
 from wsoup.disk.files import Artifacts
 from wsoup.evaluate.rows import Row
 from wsoup.evaluate.training import during_training, sample_images, trained_row
-from wsoup.finetune.params import PromptTune
+from wsoup.finetune.tune_params import PromptTune
 from wsoup.finetune.tuned import load_tuned, pack_student, save_tuned
 from wsoup.finetune.tuners import make_student
 from wsoup.search.rank.source import Run

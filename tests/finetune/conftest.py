@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from finetune_cases import draw_colours
 
-from wsoup.finetune.data import TrainingSet
+from wsoup.finetune.training_set import TrainingSet
 
 
 @pytest.fixture(scope="session")

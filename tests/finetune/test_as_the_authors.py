@@ -54,7 +54,7 @@ def test_prodas_descriptors_share_one_momentum_buffer(tiny_encoder, colours):
     averages = [context.detach().clone(), descriptors.detach().clone()]
     comma = net.token_embedding.weight[ours.student.comma].detach()
     for step in range(12):
-        pixels, labels = ours._load_batch(step)
+        pixels, labels = ours.batches.load(step)
         images = F.normalize(net.encode_image(pixels), dim=-1)
         texts = []
         for member in ((2 * step) % 4, (2 * step) % 4 + 1):

@@ -17,8 +17,10 @@ from torchvision.transforms import RandomResizedCrop
 
 from wsoup.base.errors import ChangedError, DataError, MissingError
 from wsoup.disk.store import sha256_file
-from wsoup.finetune.data import FewShotImages, TrainingSet, batch_positions, crop_box, start_words, wrapped_positions
+from wsoup.finetune.augment import FewShotImages, crop_box
+from wsoup.finetune.batches import batch_positions, wrapped_positions
 from wsoup.finetune.params import AugmentParams
+from wsoup.finetune.training_set import TrainingSet, start_words
 
 LABELS = np.repeat(np.arange(5), 3)
 

@@ -10,7 +10,8 @@ from pydantic import TypeAdapter
 from torch.nn import functional as F
 
 from wsoup.finetune import losses
-from wsoup.finetune.params import LossParams, ProdaLoss, ProgradLoss
+from wsoup.finetune.loss_params import LossParams, ProdaLoss, ProgradLoss
+from wsoup.finetune.objective import Objective
 
 
 def features(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -51,7 +52,7 @@ def backward(loss, *, iteration: int, student=None, teacher=None, x=None, y=(2, 
     """Loss and logits of an `Objective` at logit scale 6, and the passes, whose texts then have gradients."""
     passes = Fixed(features(2, 3, 4) if student is None else student, features(2, 3, 4, seed=1))
     scaler = torch.amp.GradScaler("cpu", enabled=False)
-    objective = losses.Objective(passes, loss=loss, logit_scale=6, parameters=[passes.student], scaler=scaler)
+    objective = Objective(passes, loss=loss, logit_scale=6, parameters=[passes.student], scaler=scaler)
     images = features(len(y), 4, seed=2) if x is None else x
     return *objective.backward(images, teacher, torch.tensor(y), iteration=iteration), passes
 

@@ -10,7 +10,9 @@ from finetune_cases import COMMON, METHODS, SHARED
 from pydantic import ValidationError
 
 from wsoup.check.whole import parse_params
-from wsoup.finetune.params import FinetuneParams, LossParams, MethodParams, TuneParams
+from wsoup.finetune.loss_params import LossParams
+from wsoup.finetune.params import FinetuneParams, MethodParams
+from wsoup.finetune.tune_params import TuneParams
 from wsoup.profiles import files
 
 SOFT = {"kind": "soft_descriptors", "members": 2, "tokens": 3, "prompt_tokens": 0}

@@ -10,9 +10,9 @@ import yaml
 
 from wsoup.check.whole import parse_params
 from wsoup.disk.files import Artifacts
-from wsoup.finetune.data import read_training_sets
 from wsoup.finetune.params import MethodParams
 from wsoup.finetune.train import Trainer
+from wsoup.finetune.training_set import read_training_sets
 from wsoup.profiles import files
 from wsoup.towers.encoder import load_encoder
 

@@ -95,7 +95,7 @@ def test_snapshots_are_copies_of_the_average_and_survive_a_kill(tiny_encoder, co
     whole, broken, resumed = (trainer(tiny_encoder, colours, "coop", own=own, iterations=5) for _ in range(3))
     averages = {}
     for i in range(6):
-        averages[i] = whole.average["soft_prompt"].clone()
+        averages[i] = whole.weights.average["soft_prompt"].clone()
         if i < 5:
             whole.step()
     assert list(whole.snapshots) == [0, 2, 4, 5]

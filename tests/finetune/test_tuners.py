@@ -12,9 +12,10 @@ from torch.nn import functional as F
 
 from wsoup.base.errors import ModelError, ParamsError, PoolError
 from wsoup.finetune.blocks import Bottleneck, LowRank, ScaleShift
-from wsoup.finetune.params import TuneParams
+from wsoup.finetune.optimizer import TwiceSGD
 from wsoup.finetune.student import Student, insert_descriptor
-from wsoup.finetune.tuners import TwiceSGD, check_templates, make_student
+from wsoup.finetune.tune_params import TuneParams
+from wsoup.finetune.tuners import check_templates, make_student
 
 TEMPLATE = "a photo of a {}."
 KINDS = TypeAdapter(TuneParams)

@@ -9,8 +9,8 @@ import numpy as np
 from PIL import Image
 
 from wsoup.disk.store import sha256_file
-from wsoup.finetune.data import TrainingSet
 from wsoup.finetune.params import FinetuneParams
+from wsoup.finetune.training_set import TrainingSet
 
 SHARED: dict[str, Any] = {
     "iterations": 4,

@@ -31,15 +31,15 @@ FACTS = {
     """,
     "a loss": """
         import torch
-        from wsoup.finetune import losses
-        from wsoup.finetune.params import FocalLoss
+        from wsoup.finetune import losses, objective
+        from wsoup.finetune.loss_params import FocalLoss
         logits, labels = torch.tensor([[0.0, 0.0]]), torch.tensor([1])
         assert torch.isclose(losses.focal(logits, labels, gamma=2.0), torch.tensor(0.25 * 0.6931472))
-        assert losses.FocalLoss is FocalLoss
+        assert objective.FocalLoss is FocalLoss
     """,
     "a tuner": """
         import torch
-        from wsoup.finetune.params import NormsTune
+        from wsoup.finetune.tune_params import NormsTune
         from wsoup.finetune.tuners import make_student
         from wsoup.towers.models import random_model
         model, tokenizer = random_model("ViT-S-32-alt", seed=0)

@@ -40,7 +40,7 @@ def append(project: Project, *paths: str) -> None:
 
 def test_a_new_loss_or_tuner_trains_again_and_runs_nothing_before(edited):
     """No soup is searched, no pool scored and no image embedded again."""
-    append(edited, "wsoup/finetune/losses.py", "wsoup/finetune/tuners.py", "wsoup/finetune/params.py")
+    append(edited, "wsoup/finetune/losses.py", "wsoup/finetune/tuners.py", "wsoup/finetune/tune_params.py")
     assert edited.changed() == TRAINED | {"report"}
 
 

@@ -11,8 +11,8 @@ from finetune_cases import METHODS, draw_colours, finetune_params
 
 from wsoup.base.errors import LONGEST, ModelError, ParamsError
 from wsoup.disk.store import read_checked
-from wsoup.finetune.data import TrainingSet
 from wsoup.finetune.train import Trainer
+from wsoup.finetune.training_set import TrainingSet
 from wsoup.images.features import encode_files
 from wsoup.params.inputs import EncoderParams
 from wsoup.texts.encoder import PromptEncoder

@@ -49,10 +49,13 @@ class Packing:
     """
 
     def __init__(self, ends: Tensor, *, length: int, device: torch.device) -> None:
-        held = torch.arange(length) <= ends[:, None]  # (B, T)
-        indices = held.flatten().nonzero()[:, 0], (ends + 1).cumsum(dim=0) - 1, ends
-        self.rows, self.last, self.ends = (index.to(device, non_blocking=True) for index in indices)
-        self.shape = held.shape
+        holds_token = torch.arange(length) <= ends[:, None]  # (B, T)
+        rows = holds_token.flatten().nonzero()[:, 0]
+        last = (ends + 1).cumsum(dim=0) - 1
+        self.rows = rows.to(device, non_blocking=True)
+        self.last = last.to(device, non_blocking=True)
+        self.ends = ends.to(device, non_blocking=True)
+        self.shape = holds_token.shape
 
     def pack(self, x: Tensor) -> Tensor:
         """(B, T, width) -> (N, width)."""
@@ -60,7 +63,9 @@ class Packing:
 
     def unpack(self, x: Tensor) -> Tensor:
         """(N, width) -> (B, T, width), zero after each text's end, where causal attention never looks."""
-        return x.new_zeros(self.shape[0] * self.shape[1], x.shape[1]).index_copy(0, self.rows, x).view(*self.shape, -1)
+        count, length = self.shape
+        flat = x.new_zeros(count * length, x.shape[1]).index_copy(0, self.rows, x)
+        return flat.view(count, length, -1)
 
 
 def prefix_pass(block: Block, head: Tensor, tail: Tensor, *, mask: Tensor, packing: Packing) -> tuple[Tensor, Tensor]:
@@ -68,8 +73,10 @@ def prefix_pass(block: Block, head: Tensor, tail: Tensor, *, mask: Tensor, packi
     q, k, v = _heads(block.attn, block.ln_1(head), parts=slice(0, 3))
     new_head = _feed_forward(block, head + _attention(block, q, k, v, mask=None, causal=True))
     own_q, own_k, own_v = _heads(block.attn, block.ln_1(tail), parts=slice(0, 3), packing=packing)
-    keys, values = _after(k, own_k), _after(v, own_v)
-    return new_head, _feed_forward(block, tail + _attention(block, own_q, keys, values, mask=mask, packing=packing))
+    keys = _after(k, own_k)
+    values = _after(v, own_v)
+    attended = _attention(block, own_q, keys, values, mask=mask, packing=packing)
+    return new_head, _feed_forward(block, tail + attended)
 
 
 def prefix_last_row_pass(block: Block, head: Tensor, tail: Tensor, *, mask: Tensor, packing: Packing) -> Tensor:
@@ -106,7 +113,9 @@ def _attention(
     mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
     n, heads, length, size = mixed.shape
     x = mixed.transpose(1, 2).reshape(n, length, heads * size)
-    return block.ls_1(block.attn.out_proj(x if packing is None else packing.pack(x)))
+    if packing is not None:
+        x = packing.pack(x)
+    return block.ls_1(block.attn.out_proj(x))
 
 
 def _feed_forward(block: Block, x: Tensor) -> Tensor:
@@ -135,7 +144,9 @@ class LowRank(nn.Module):
 
     def forward(self, weight: Tensor) -> Tensor:
         update = LORA_SCALE * (self.up @ self.down)  # (2, width, width)
-        query, value = update if self.piled is None else self.piled + update
+        if self.piled is not None:
+            update = self.piled + update
+        query, value = update
         return weight + torch.cat([query, torch.zeros_like(query), value])
 
     @torch.no_grad()
@@ -150,10 +161,13 @@ class ScaleShift(nn.Module):
 
     def __init__(self, scale: nn.Parameter, *, shift: nn.Parameter | None = None) -> None:
         super().__init__()
-        self.scale, self.shift = scale, shift
+        self.scale = scale
+        self.shift = shift
 
     def forward(self, x: Tensor) -> Tensor:
-        scaled = x * (self.scale[:, None] if x.ndim == 2 else self.scale)
+        # The rows of a weight (outputs, inputs) are the layer's outputs, as are the entries of a bias.
+        scale = self.scale[:, None] if x.ndim == 2 else self.scale
+        scaled = x * scale
         return scaled if self.shift is None else scaled + self.shift
 
 
@@ -162,10 +176,14 @@ class Bottleneck(nn.Module):
 
     def __init__(self, width: int, reduction: int, *, ratio: float, rectifies: bool = False) -> None:
         super().__init__()
-        self.down = nn.Linear(width, max(1, width // reduction), bias=False)
-        self.up = nn.Linear(max(1, width // reduction), width, bias=False)
-        self.ratio, self.rectifies = ratio, rectifies
+        narrow = max(1, width // reduction)
+        self.down = nn.Linear(width, narrow, bias=False)
+        self.up = nn.Linear(narrow, width, bias=False)
+        self.ratio = ratio
+        self.rectifies = rectifies
 
     def forward(self, x: Tensor) -> Tensor:
         inner = self.up(F.relu(self.down(x)))
-        return (1 - self.ratio) * x + self.ratio * (F.relu(inner) if self.rectifies else inner)
+        if self.rectifies:
+            inner = F.relu(inner)
+        return (1 - self.ratio) * x + self.ratio * inner

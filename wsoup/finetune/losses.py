@@ -1,4 +1,4 @@
-"""The losses as functions of tensors, and `Objective`, which backpropagates the one that a method asks for.
+"""The losses as functions of tensors.
 
 Axes: B images of a batch, C classes, S soft descriptors of a step, D feature size. Features are L2-normalised, logits
 are cosines times logit scale, targets are probabilities. Sources: label smoothing and adaptive margin as in
@@ -12,103 +12,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-
-from wsoup.finetune.params import CrossEntropyLoss, KgcoopLoss, LossParams, ProdaLoss, ProgradLoss
-from wsoup.finetune.passes import Passes
-
-
-class Objective:
-    """A loss and the features it is computed from.
-
-    Cross entropy scores a batch against all C classes. ProGrad and ProDA score it against its own classes only, to save
-    memory as the authors' code does: then `in_batch` is true, and image i is of column i. `needs_teacher` says whether
-    the pretrained model's image features are used.
-
-    Args:
-        passes: computes the text features.
-        loss: the kind of loss and its weights.
-        logit_scale: of the cosines.
-        parameters: what is trained.
-        scaler: loss scaling, for float16.
-    """
-
-    def __init__(
-        self,
-        passes: Passes,
-        *,
-        loss: LossParams,
-        logit_scale: float,
-        parameters: Sequence[torch.nn.Parameter],
-        scaler: torch.amp.GradScaler,
-    ) -> None:
-        self.passes, self.loss, self.scale, self.scaler = passes, loss, logit_scale, scaler
-        self.parameters = list(parameters)
-        self.in_batch = isinstance(loss, ProgradLoss | ProdaLoss)
-        self.needs_teacher = isinstance(loss, ProgradLoss) or (isinstance(loss, CrossEntropyLoss) and bool(loss.weight))
-
-    def backward(
-        self, images: Tensor, teacher: Tensor | None, labels: Tensor, *, iteration: int
-    ) -> tuple[Tensor, Tensor]:
-        """Compute the loss and put its gradients into the parameters.
-
-        Args:
-            images: (B, D) of the student, with gradient if its image tower is trained.
-            teacher: (B, D) of the pretrained model, or None if the loss does not use it.
-            labels: (B,) on the CPU, distinct if the loss is `in_batch`.
-            iteration: selects the member of the soup, iteration mod M, or the soft descriptors.
-
-        Returns:
-            Loss (), and logits (B, C), or (B, B) if `in_batch`.
-        """
-        member, classes, labels = iteration % self.passes.members, labels, labels.to(images.device, non_blocking=True)
-        match self.loss:
-            case CrossEntropyLoss():
-                value, logits = self._cross_entropy(self.loss, images, teacher, labels, member)
-            case KgcoopLoss():
-                texts = self.passes.texts(member)
-                logits = self.scale * images @ texts.T
-                distance = anchor(texts, self.passes.teacher_texts(member))
-                value = F.cross_entropy(logits, labels) + self.loss.weight * distance
-            case ProdaLoss():
-                value, logits = self._proda(self.loss, images, classes, iteration)
-            case ProgradLoss():
-                assert teacher is not None
-                texts = self.passes.texts(member, classes=classes)
-                zero_shot = self.scale * teacher @ self.passes.teacher_texts(member)[labels].T
-                return self._prograd(self.loss, self.scale * images @ texts.T, zero_shot=zero_shot)
-        self.scaler.scale(value).backward()
-        return value.detach(), logits.detach()
-
-    def _cross_entropy(
-        self, loss: CrossEntropyLoss, images: Tensor, teacher: Tensor | None, labels: Tensor, member: int
-    ) -> tuple[Tensor, Tensor]:
-        texts = self.passes.texts(member)
-        logits = self.scale * images @ texts.T
-        targets = smooth_targets(labels, n_classes=len(texts), label_smoothing=loss.label_smoothing or 0.0)
-        if loss.weight and loss.teacher_logit_scale and teacher is not None:
-            predicted = (loss.teacher_logit_scale * teacher @ self.passes.teacher_texts(member).T).softmax(dim=-1)
-            targets = (1 - loss.weight) * targets + loss.weight * predicted
-        with_margin = logits
-        if loss.margin:
-            with_margin = logits + self.scale * adaptive_margin(texts, labels=labels, margin=loss.margin)
-        return cross_entropy(with_margin, targets), logits
-
-    def _proda(self, loss: ProdaLoss, images: Tensor, classes: Tensor, iteration: int) -> tuple[Tensor, Tensor]:
-        members = [(iteration * loss.per_step + i) % self.passes.members for i in range(loss.per_step)]
-        texts = torch.stack([self.passes.texts(member, classes=classes) for member in members], dim=1)  # (B, S, D)
-        value = gaussian_bound(images, texts, logit_scale=self.scale) + loss.orthogonality * prompt_overlap(texts)
-        return value, self.scale * images @ texts.mean(dim=1).T
-
-    def _prograd(self, loss: ProgradLoss, logits: Tensor, *, zero_shot: Tensor) -> tuple[Tensor, Tensor]:
-        """From the logits (B, B) of the student and of the pretrained model."""
-        task = F.cross_entropy(logits, torch.arange(len(logits), device=logits.device))
-        general = F.kl_div(F.log_softmax(logits, dim=-1), zero_shot.softmax(dim=-1), reduction="batchmean")
-        general_gradients = torch.autograd.grad(self.scaler.scale(general), self.parameters, retain_graph=True)
-        task_gradients = torch.autograd.grad(self.scaler.scale(task), self.parameters)
-        gradients = without_conflict(task_gradients, general=general_gradients, weight=loss.weight)
-        for parameter, gradient in zip(self.parameters, gradients, strict=True):
-            parameter.grad = gradient
-        return task.detach(), logits.detach()
 
 
 def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
@@ -132,6 +35,7 @@ def adaptive_margin(text_features: Tensor, *, labels: Tensor, margin: float) -> 
 
 def anchor(text_features: Tensor, initial: Tensor) -> Tensor:
     """KgCoOp's distance as in the authors' code: 1 - mean cosine of all pairs of text and initial text: (C, D)."""
+    # The mean over all pairs of cosines is the cosine product of the two means.
     return 1 - text_features.mean(dim=0) @ initial.mean(dim=0)
 
 
@@ -144,11 +48,14 @@ def without_conflict(task: Sequence[Tensor], *, general: Sequence[Tensor], weigh
         weight: 1 makes the two orthogonal.
     """
     projected = []
-    for g, k in zip(task, general, strict=True):
-        dot = (g * k).sum()
-        square = (k * k).sum()
+    for task_gradient, general_gradient in zip(task, general, strict=True):
+        dot = (task_gradient * general_gradient).sum()
+        square = (general_gradient * general_gradient).sum()
         conflict = (dot < 0) & (square > 0)
-        projected.append(torch.where(conflict, g - weight * dot / square.clamp(min=torch.finfo(k.dtype).tiny) * k, g))
+        # Both branches of `where` are computed, so the quotient must be finite where it is not used, too.
+        smallest = torch.finfo(general_gradient.dtype).tiny
+        without = task_gradient - weight * dot / square.clamp(min=smallest) * general_gradient
+        projected.append(torch.where(conflict, without, task_gradient))
     return projected
 
 
@@ -171,24 +78,29 @@ def gaussian_bound(image_features: Tensor, text_features: Tensor, *, logit_scale
     own = torch.einsum("bd,bsd->b", squares, deviation**2)
     other = torch.einsum("bd,ksd->bk", squares, deviation**2)
     cross = torch.einsum("bsd,ksd->bk", squares[:, None] * deviation, deviation)
-    variance = (own[:, None] + other - 2 * cross) / count
-    logits = logit_scale * image_features @ F.normalize(mean, dim=-1).T + 0.5 * logit_scale**2 * variance
+    variance = (own[:, None] + other - 2 * cross) / count  # (B, B)
+    cosines = logit_scale * image_features @ F.normalize(mean, dim=-1).T
+    logits = cosines + 0.5 * logit_scale**2 * variance
     return F.cross_entropy(logits, torch.arange(len(logits), device=logits.device))
 
 
 def prompt_overlap(text_features: Tensor) -> Tensor:
     """ProDA's orthogonality: mean |cosine| of different prompts' deviations from the mean prompt: (B, S, D) -> ()."""
-    deviation = F.normalize((text_features - text_features.mean(dim=1, keepdim=True)).mean(dim=0), dim=-1)  # (S, D)
-    others = ~torch.eye(len(deviation), dtype=torch.bool, device=deviation.device)
-    return (deviation @ deviation.T)[others].abs().mean() if len(deviation) > 1 else deviation.sum() * 0
+    deviation = text_features - text_features.mean(dim=1, keepdim=True)
+    direction = F.normalize(deviation.mean(dim=0), dim=-1)  # (S, D)
+    if len(direction) == 1:
+        return direction.sum() * 0  # zero, but with a gradient
+    others = ~torch.eye(len(direction), dtype=torch.bool, device=direction.device)
+    return (direction @ direction.T)[others].abs().mean()
 
 
 def members_divergence(probabilities: Tensor) -> float:
     """Mean KL(p_i || p_j) in nats over ordered pairs of members and over images: (M, B, C) -> number; 0 if M is 1."""
-    log = probabilities.clamp(min=1e-12).log()
     m = len(probabilities)
     if m == 1:
         return 0.0
+    log = probabilities.clamp(min=1e-12).log()
+    # Sums over all pairs, the equal ones among them, which add nothing.
     own = (probabilities * log).sum(dim=(0, 2)) * m
     cross = (probabilities.sum(dim=0) * log.sum(dim=0)).sum(dim=-1)
     return float((own - cross).mean() / (m * (m - 1)))

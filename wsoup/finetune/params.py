@@ -2,212 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from wsoup.base.arguments import Flag
-from wsoup.params.section import Fraction, Name, NonNegativeInt, Place, PositiveInt, Section, check_stated
-
-Some = Annotated[PositiveInt, Field(le=10_000)]
-"""Tokens, blocks or members; the model sets much lower limits."""
-Iterations = Annotated[PositiveInt, Field(le=100_000_000)]
-Images = Annotated[PositiveInt, Field(le=65_536)]
-Positive = Annotated[float, Field(gt=0, le=1e15)]
-NonNegative = Annotated[float, Field(ge=0, le=1e15)]
-"""Numbers whose products fit into float32."""
-
-
-class AnyTune(Section):
-    """Base of every kind of `tune`."""
-
-    tunes_images: ClassVar[bool] = True
-    """Whether image features change, so that test images must be encoded again."""
-
-
-class PromptTune(AnyTune):
-    """CoOp: the first `tokens` tokens of the template."""
-
-    tunes_images = False
-    kind: Literal["prompt"]
-    tokens: Some
-    """Number of learnt tokens of the template."""
-
-
-class LastBlocksTune(AnyTune):
-    """The last blocks of both towers, their final norms and projections, and a text prompt (0 tokens: none)."""
-
-    kind: Literal["last_blocks"]
-    blocks: Some
-    """Number of last blocks."""
-    prompt_tokens: Annotated[NonNegativeInt, Field(le=10_000)]
-    """Learnt tokens of the template; 0: none."""
-
-
-class SoftDescriptorsTune(AnyTune):
-    """`members` soft descriptors of `tokens` tokens each, and a text prompt (0 tokens: none).
-
-    They start as random words and a period, which is learnt and replaces the prompt's own. ProDA trains them together
-    with a prompt. With cross entropy they are a CoOp ensemble: each is trained on its own, from scratch, for its share
-    of the iterations, and only the descriptors are kept.
-    """
-
-    tunes_images = False
-    kind: Literal["soft_descriptors"]
-    members: Some
-    """Number of soft descriptors."""
-    tokens: Some
-    """Tokens of each."""
-    words: Place | None = None
-    """A list of words to start from, one a line, watched as `candidates.words.watch`; those of one token are drawn.
-    null: common words of the tokenizer."""
-    prompt_tokens: Annotated[NonNegativeInt, Field(le=10_000)]
-    """Learnt tokens of the template; 0: none."""
-    blocks: Annotated[NonNegativeInt, Field(le=10_000)] = 0
-    """Last blocks of both towers, with final norms and projections, that are trained with each descriptor and restored
-    after it; 0: none. The authors' CoOp ensemble trains 3 (argparse_parameters.py:37)."""
-
-
-class VisualPromptTune(AnyTune):
-    """VPT: shallow (depth 1) or deep."""
-
-    kind: Literal["visual_prompt"]
-    tokens: Some
-    """Learnt tokens in addition to the image's patches."""
-    depth: Some
-    """Blocks with learnt prompts; 1 is shallow."""
-
-
-class MapleTune(AnyTune):
-    """MaPLe: text prompts, deep where depth > 1, and a linear map from them to visual prompts."""
-
-    kind: Literal["maple"]
-    tokens: Some
-    """Learnt tokens of the template, and as many in addition to the patches."""
-    depth: Some
-    """Blocks with learnt prompts; 1 is shallow."""
-
-
-class BlocksTune(AnyTune):
-    """A `tune` inside the last blocks."""
-
-    opens: Literal["both", "image_twice"] = "both"
-    """`both` towers, as in the method's paper; or, as in the authors' code (trainer.py:201), only the image tower, with
-    each parameter listed twice in the optimizer and so taking two steps at a time. Parameters that `ssf` and `adapter`
-    add to the text tower then keep their initial values."""
-    blocks: Some
-    """Number of last blocks."""
-
-
-class BitfitTune(BlocksTune):
-    """The biases of the last blocks."""
-
-    kind: Literal["bitfit"]
-
-
-class LoraTune(BlocksTune):
-    """A low-rank update of query and value in the last blocks."""
-
-    kind: Literal["lora"]
-    rank: Some
-    """Rank of the update."""
-    piles_up: Flag = False
-    """During training every pass adds the update to the weights for good, as in the authors' code (models.py:185);
-    false: every pass uses weights + update. Either way, the final update is added once."""
-
-
-class SsfTune(BlocksTune):
-    """Scale and shift after both norms, attention and feed-forward of the last blocks."""
-
-    kind: Literal["ssf"]
-
-
-class AdapterTune(BlocksTune):
-    """A bottleneck of width / reduction after the feed-forward part of the last blocks, blended at `ratio`."""
-
-    kind: Literal["adapter"]
-    reduction: Some
-    """The bottleneck's width is width / reduction."""
-    ratio: Fraction
-    """Weight of the bottleneck in the output."""
-
-
-class ImageAdapterTune(AnyTune):
-    """CLIP-Adapter: a bottleneck on the image features, blended at `ratio`."""
-
-    kind: Literal["image_adapter"]
-    reduction: Some
-    """The bottleneck's width is width / reduction."""
-    ratio: Fraction
-    """Weight of the bottleneck in the feature."""
-
-
-TuneParams = (
-    PromptTune
-    | LastBlocksTune
-    | SoftDescriptorsTune
-    | VisualPromptTune
-    | MapleTune
-    | BitfitTune
-    | LoraTune
-    | SsfTune
-    | AdapterTune
-    | ImageAdapterTune
-)
-
-
-class CrossEntropyLoss(Section):
-    """Cross entropy over all classes, optionally with label smoothing, CLIPood's adaptive margin and a teacher.
-
-    With `lambda` the target is (1 - lambda) x one-hot + lambda x the pretrained model's prediction for the same image
-    and the same member of the soup, at logit scale `teacher_logit_scale`: the diversity loss of the paper, or with the
-    class_name soup a regulariser towards initialisation.
-    """
-
-    kind: Literal["cross_entropy"]
-    label_smoothing: Fraction | None = None
-    """Share of the target spread over all classes."""
-    margin: NonNegative | None = None
-    """CLIPood's adaptive margin between classes."""
-    weight: Fraction | None = Field(default=None, alias="lambda")
-    """lambda: weight of the pretrained model's own prediction in the target (the paper: 0.25)."""
-    teacher_logit_scale: Positive | None = None
-    """Logit scale of that prediction (the paper's tau0: 10)."""
-
-    @model_validator(mode="after")
-    def _teacher_has_scale(self) -> CrossEntropyLoss:
-        if self.weight and self.teacher_logit_scale is None:
-            raise ValueError("lambda needs teacher_logit_scale (the paper's tau0 is 10)")
-        return self
-
-
-class KgcoopLoss(Section):
-    """Cross entropy + weight x (1 - mean cosine of class texts with initial ones, over all pairs as the authors')."""
-
-    kind: Literal["kgcoop"]
-    weight: NonNegative
-    """Weight of the distance from the initial class texts."""
-
-
-class ProgradLoss(Section):
-    """Cross entropy over the batch's classes, its gradient projected where it opposes that of the KL to zero-shot."""
-
-    kind: Literal["prograd"]
-    weight: NonNegative
-    """Share of the conflicting component to remove."""
-
-
-class ProdaLoss(Section):
-    """ProDA's Gaussian upper bound over `per_step` soft descriptors, + orthogonality x their mean cosine."""
-
-    kind: Literal["proda"]
-    per_step: Some
-    """Soft descriptors in one step."""
-    orthogonality: NonNegative
-    """Weight of the descriptors' mean cosine."""
-
-
-LossParams = CrossEntropyLoss | KgcoopLoss | ProgradLoss | ProdaLoss
+from wsoup.finetune.loss_params import CrossEntropyLoss, LossParams, ProdaLoss
+from wsoup.finetune.numbers import Count, Images, Iterations, NonNegative, Positive
+from wsoup.finetune.tune_params import SoftDescriptorsTune, TuneParams
+from wsoup.params.section import Fraction, Name, PositiveInt, Section, check_stated
 
 
 class SnapshotParams(Section):
@@ -232,7 +35,7 @@ class MethodParams(Section):
     """With which loss."""
     soup: Name
     """With which texts: class_name, or a name under soups."""
-    members: Some | None = None
+    members: Count | None = None
     """Number of the soup's first members to use; null: all."""
     learning_rate: Positive
     """Learning rate of SGD."""

@@ -39,10 +39,12 @@ class Passes:
         template: str,
         soup: Sequence[str],
     ) -> None:
-        self.encoder, self.student = encoder, student
-        self.text_tower, self.frozen_texts = TrainableTextTower(student.model), TrainableTextTower(encoder.model)
-        self.frozen_images = FrozenImageTower(encoder.model, dtype=encoder.dtype)
+        self.encoder = encoder
+        self.student = student
+        self.text_tower = TrainableTextTower(student.model)
+        self.frozen_texts = TrainableTextTower(encoder.model)
         self.image_tower = TrainableImageTower(student.model)
+        self.frozen_images = FrozenImageTower(encoder.model, dtype=encoder.dtype)
         stems = prompts.stems(template, class_names)
         self._tokens = [self._tokenize(stems, text) for text in soup]
         self._positions: Tensor | None = None  # (C, n), of the soft descriptor in every text
@@ -53,18 +55,23 @@ class Passes:
             self._texts = [student.prepare(self.text_tower, tokens)[0] for tokens in self._tokens]
         self.members = len(self._texts)
         learns_inputs = student.soft_prompt is not None or self._positions is not None
+        # What is learnt at the input changes every block; else the blocks below the trained ones run once.
         self._first_block = 0 if learns_inputs else len(self.text_tower.blocks) - max(student.blocks, 1)
-        trained = {name.startswith("model.visual.") for name in student.trained_names if name.startswith("model.")}
-        prompted = student.visual_prompts is not None or student.projector is not None
-        self.trunk_is_fixed = not prompted and True not in trained
+        in_towers = [name for name in student.trained_names if name.startswith("model.")]
+        trains_trunk = any(name.startswith("model.visual.") for name in in_towers)
+        trains_texts = any(not name.startswith("model.visual.") for name in in_towers)
+        has_image_prompts = student.visual_prompts is not None or student.projector is not None
+        self.trunk_is_fixed = not has_image_prompts and not trains_trunk
         """Whether the image tower is not trained; an adapter after it does not count."""
-        self._texts_are_fixed = not learns_inputs and False not in trained
+        self._texts_are_fixed = not learns_inputs and not trains_texts
         self.teacher_texts = cache(self._teacher_texts)
-        self._fixed_texts, self._lower_state = cache(self._encode_texts), cache(self._run_lower_blocks)
+        self._fixed_texts = cache(self._encode_texts)
+        self._lower_state = cache(self._run_lower_blocks)
 
     def save_memory(self) -> None:
         """Recompute activations in the backward pass from now on."""
-        self.text_tower.save_memory = self.image_tower.save_memory = True
+        self.text_tower.save_memory = True
+        self.image_tower.save_memory = True
 
     def images(self, pixels: Tensor, *, teacher: bool) -> tuple[Tensor, Tensor | None]:
         """Features (B, D) of the student, with gradient, and of the teacher if needed.
@@ -77,19 +84,29 @@ class Passes:
             raw, frozen = self._raw_images(pixels.to(self.encoder.device, non_blocking=True), teacher=teacher)
             if self.student.image_adapter is not None:
                 raw = self.student.image_adapter(raw)
-        return F.normalize(raw.float(), dim=-1), None if frozen is None else F.normalize(frozen.float(), dim=-1)
+        features = F.normalize(raw.float(), dim=-1)
+        if frozen is None:
+            return features, None
+        return features, F.normalize(frozen.float(), dim=-1)
 
     def _raw_images(self, pixels: Tensor, *, teacher: bool) -> tuple[Any, Any]:
-        prompts = self.student.image_prompts()
-        if self.trunk_is_fixed or prompts is not None:
-            with torch.no_grad():
-                frozen = self.frozen_images(pixels) if teacher or self.trunk_is_fixed else None
-            return (frozen if prompts is None else self.image_tower(pixels, prompts=prompts)), frozen
-        shared = len(self.image_tower.blocks) - max(self.student.blocks, 1)
+        """Features (B, D) of the student and of the teacher, or None, not normalised and without the adapter."""
+        image_prompts = self.student.image_prompts()
+        if image_prompts is not None:
+            frozen = self._frozen(pixels) if teacher else None
+            return self.image_tower(pixels, prompts=image_prompts), frozen
+        if self.trunk_is_fixed:
+            features = self._frozen(pixels)
+            return features, features
+        n_shared = len(self.image_tower.blocks) - max(self.student.blocks, 1)
         with torch.no_grad():
-            x = self.frozen_images.run(self.frozen_images.start(pixels), first=0, stop=shared)
-            frozen = self.frozen_images.run_from(x, first=shared) if teacher else None
-        return self.image_tower.run_from(x, first=shared), frozen
+            x = self.frozen_images.run(self.frozen_images.start(pixels), first=0, stop=n_shared)
+            frozen = self.frozen_images.run_from(x, first=n_shared) if teacher else None
+        return self.image_tower.run_from(x, first=n_shared), frozen
+
+    @torch.no_grad()
+    def _frozen(self, pixels: Tensor) -> Tensor:
+        return self.frozen_images(pixels)
 
     def texts(self, member: int, *, classes: Tensor | None = None) -> Tensor:
         """The student's text features with one member of the soup or one soft descriptor: (C, D), with gradient.
@@ -102,26 +119,35 @@ class Passes:
             return self._encode_texts(member, classes=classes)
         with torch.no_grad():
             features = self._fixed_texts(member)
-        return features if classes is None else features[classes.to(features.device, non_blocking=True)]
+        if classes is None:
+            return features
+        return features[classes.to(features.device, non_blocking=True)]
 
     def _encode_texts(self, member: int, *, classes: Tensor | None = None) -> Tensor:
-        texts, first, at = self._texts[member], self._first_block, self._positions
+        texts = self._texts[member]
+        positions = self._positions
+        first = self._first_block
         state = self._lower_state(member) if first else None
         if classes is not None:
             rows = classes.to(self.encoder.device, non_blocking=True)
-            texts, at = texts.take(classes), None if at is None else at[rows]
-            state = state and TextState(state.head, state.tail[rows])
+            texts = texts.take(classes)
+            if positions is not None:
+                positions = positions[rows]
+            if state is not None:
+                state = TextState(state.head, state.tail[rows])
         with self.encoder.autocast():
             text_prompts = self.student.text_prompts()
-            soft = None if at is None else (at, self.student.soft_descriptors[member])
-            state = state or self.text_tower.start(texts, prompts=text_prompts, soft=soft)
+            if state is None:
+                soft = None if positions is None else (positions, self.student.soft_descriptors[member])
+                state = self.text_tower.start(texts, prompts=text_prompts, soft=soft)
             features = self.text_tower.run_from(state, texts, first=first, prompts=text_prompts)
         return F.normalize(features.float(), dim=-1)
 
     def _teacher_texts(self, member: int) -> Tensor:
         """The pretrained model's text features with one member of the soup: (C, D), computed once."""
         with torch.no_grad(), self.encoder.autocast():
-            features = self.frozen_texts(self.frozen_texts.prepare(self._tokens[member]))
+            texts = self.frozen_texts.prepare(self._tokens[member])
+            features = self.frozen_texts(texts)
             return F.normalize(features.float(), dim=-1)
 
     def _tokenize(self, stems: Sequence[str], text: str) -> Tensor:
@@ -133,4 +159,5 @@ class Passes:
         """Texts before the first trained block, computed once."""
         texts = self._texts[member]
         with self.encoder.autocast():
-            return self.frozen_texts.run(self.frozen_texts.start(texts), texts, first=0, stop=self._first_block)
+            state = self.frozen_texts.start(texts)
+            return self.frozen_texts.run(state, texts, first=0, stop=self._first_block)

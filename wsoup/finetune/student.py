@@ -46,8 +46,11 @@ class Student(nn.Module):
             self.register_parameter(name, None)
         for name in ("image_adapter", "projector"):
             self.register_module(name, None)
-        self.comma, self.period = (int(row[1]) for row in tokenizer([",", "."]))
-        self.blocks, self.tunes_images = blocks, False
+        comma, period = tokenizer([",", "."])
+        self.comma = int(comma[1])  # after the start of text
+        self.period = int(period[1])
+        self.blocks = blocks
+        self.tunes_images = False
         self.trained_names: tuple[str, ...] = ()
         self.stored_names: tuple[str, ...] = ()
 
@@ -79,13 +82,17 @@ class Student(nn.Module):
 
     def text_prompts(self) -> Tensor | None:
         """(depth, n, width), or None."""
-        if self.soft_prompt is None or self.deep_prompts is None:
-            return None if self.soft_prompt is None else self.soft_prompt[None]
+        if self.soft_prompt is None:
+            return None
+        if self.deep_prompts is None:
+            return self.soft_prompt[None]
         return torch.cat([self.soft_prompt[None], self.deep_prompts])
 
     def image_prompts(self) -> Tensor | None:
         """(depth, n, image width), or None."""
-        return self.visual_prompts if self.projector is None else self.projector(self.text_prompts())
+        if self.projector is None:
+            return self.visual_prompts
+        return self.projector(self.text_prompts())
 
     def prepare(self, tower: TrainableTextTower, tokens: Tensor) -> tuple[Texts, Any]:
         """Texts (B, context), with room for a soft descriptor if there are any, and then its positions (B, n)."""
@@ -93,8 +100,8 @@ class Student(nn.Module):
         if self.soft_descriptors is None:
             return tower.prepare(tokens, n_prompt=n_prompt), None
         n = self.soft_descriptors.shape[1]
-        tokens, at = insert_descriptor(tokens, n=n, comma=self.comma, period=self.period)
-        return tower.prepare(tokens, n_prompt=n_prompt, before=int(at.min())), at
+        tokens, positions = insert_descriptor(tokens, n=n, comma=self.comma, period=self.period)
+        return tower.prepare(tokens, n_prompt=n_prompt, before=int(positions.min())), positions
 
     def encode_image(self, pixels: Tensor, normalize: bool = False) -> Tensor:
         """(B, 3, H, W) -> (B, D)."""
@@ -109,12 +116,13 @@ class Student(nn.Module):
 
     def encode_text(self, tokens: Tensor, normalize: bool = False) -> Tensor:
         """(B, context) int64 -> (B, D); with soft descriptors, the centroid over them."""
-        tower, prompts = TrainableTextTower(self.model), self.text_prompts()
-        texts, at = self.prepare(tower, tokens)
-        if at is None:
+        tower = TrainableTextTower(self.model)
+        prompts = self.text_prompts()
+        texts, positions = self.prepare(tower, tokens)
+        if positions is None:
             features = tower(texts, prompts=prompts)
         else:
-            members = [tower(texts, prompts=prompts, soft=(at, soft)) for soft in self.soft_descriptors]
+            members = [tower(texts, prompts=prompts, soft=(positions, soft)) for soft in self.soft_descriptors]
             features = F.normalize(torch.stack(members).float(), dim=-1).mean(dim=0)
         return F.normalize(features, dim=-1) if normalize else features
 
@@ -137,30 +145,49 @@ class Student(nn.Module):
 
 def check_model(model: nn.Module) -> None:
     """Raise ModelError unless an open_clip model can be trained: two standard transformers, the paper's models."""
-    visual, text = getattr(model, "visual", None), getattr(model, "text", model)
-    blocks = [getattr(getattr(tower, "transformer", None), "resblocks", ()) for tower in (visual, text)]
-    ends = getattr(visual, "proj", None), getattr(text, "text_projection", None)
-    if not (hasattr(visual, "class_embedding") and all(blocks) and all(isinstance(end, Tensor) for end in ends)):
-        found = f"{type(visual).__name__} and {type(text).__name__}"
-        problem = f"towers of open_clip's VisionTransformer and TextTransformer with projections, found {found}"
-    elif foreign := foreign_block([*blocks[0], *blocks[1]]):
-        problem = f"towers with standard blocks, found {foreign}"
-    elif getattr(text, "cls_emb", None) is not None or text.attn_mask is None or end_of_text(text) is None:
-        problem = "a causal text tower that is read at the end of the text (CoCa's and SigLIP's are not)"
-    else:
-        return
-    raise ModelError(
-        f"finetuning needs {problem}; choose a ViT CLIP, for example encoder.model: ViT-B-16, or a head "
-        "(section heads), which takes any model"
+    needed = _needed_instead(model)
+    if needed is not None:
+        raise ModelError(
+            f"finetuning needs {needed}; choose a ViT CLIP, for example encoder.model: ViT-B-16, or a head "
+            "(section heads), which takes any model"
+        )
+
+
+def _needed_instead(model: nn.Module) -> str | None:
+    """What a model would have to have to be trained, and what it has; None if it can be trained."""
+    visual: Any = getattr(model, "visual", None)
+    text: Any = getattr(model, "text", model)
+    image_blocks = _blocks(visual)
+    text_blocks = _blocks(text)
+    is_vit = hasattr(visual, "class_embedding") and len(image_blocks) > 0 and len(text_blocks) > 0
+    has_projections = isinstance(getattr(visual, "proj", None), Tensor) and isinstance(
+        getattr(text, "text_projection", None), Tensor
     )
+    if not is_vit or not has_projections:
+        towers = f"{type(visual).__name__} and {type(text).__name__}"
+        return f"towers of open_clip's VisionTransformer and TextTransformer with projections, found {towers}"
+    foreign = foreign_block([*image_blocks, *text_blocks])
+    if foreign:
+        return f"towers with standard blocks, found {foreign}"
+    reads_class_embedding = getattr(text, "cls_emb", None) is not None
+    if reads_class_embedding or text.attn_mask is None or end_of_text(text) is None:
+        return "a causal text tower that is read at the end of the text (CoCa's and SigLIP's are not)"
+    return None
+
+
+def _blocks(tower: object) -> Sequence[Any]:
+    """The blocks of a transformer; none if it is not one."""
+    return getattr(getattr(tower, "transformer", None), "resblocks", ())
 
 
 def _copy_above(model: Any, *, blocks: int) -> nn.Module:
     """A copy that shares with `model` the embeddings and all but the last `blocks` blocks of both towers."""
-    text, visual = getattr(model, "text", model), model.visual
+    text = getattr(model, "text", model)
+    visual = model.visual
     shared = [text.token_embedding, visual.conv1]
     for layers in (text.transformer.resblocks, visual.transformer.resblocks):
         shared += layers[: len(layers) - blocks]
+    # `deepcopy` takes what is in its memo for copied already.
     return copy.deepcopy(model, memo={id(module): module for module in shared})
 
 
@@ -178,17 +205,18 @@ def insert_descriptor(tokens: Tensor, *, n: int, comma: int, period: int) -> tup
     Raises:
         PoolError: a text is too long.
     """
-    rows, (count, context) = torch.arange(len(tokens), device=tokens.device), tokens.shape
+    count, context = tokens.shape
+    rows = torch.arange(count, device=tokens.device)
     end = tokens.argmax(dim=1)
+    longest = int(end.max()) + 1
+    if longest + n >= context:
+        raise PoolError(f"a text of {longest} tokens has no room for {n} soft tokens in {context}; train fewer")
     has_period = tokens[rows, end - 1] == period  # (B,)
-    at = torch.where(has_period, end - 1, end)
+    at = torch.where(has_period, end - 1, end)[:, None]  # (B, 1), where the comma goes
+    # What follows moves by the comma and n tokens, less the period that the comma replaces.
     shift = n + 1 - has_period[:, None].long()
-    if int(end.max()) + n + 1 >= context:
-        raise PoolError(
-            f"a text of {int(end.max()) + 1} tokens has no room for {n} soft tokens in {context}; train fewer"
-        )
     position = torch.arange(context, device=tokens.device).expand(count, -1)
-    source = torch.where(position < at[:, None], position, (position - shift).clamp(min=0))
-    inserted = (position >= at[:, None]) & (position <= at[:, None] + n)
-    moved = tokens.gather(1, source).masked_fill(inserted, comma)
-    return moved, at[:, None] + 1 + torch.arange(n, device=tokens.device)
+    source = torch.where(position < at, position, (position - shift).clamp(min=0))
+    is_inserted = (position >= at) & (position <= at + n)
+    moved = tokens.gather(1, source).masked_fill(is_inserted, comma)
+    return moved, at + 1 + torch.arange(n, device=tokens.device)

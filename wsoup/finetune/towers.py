@@ -60,7 +60,8 @@ class TrainableImageTower(_Tower):
         x = self.visual._embeds(pixels)
         if prompts is None:
             return x
-        return torch.cat([x[:, :1], prompts[0].to(x.dtype).expand(len(x), -1, -1), x[:, 1:]], dim=1)
+        rows = prompts[0].to(x.dtype).expand(len(x), -1, -1)
+        return torch.cat([x[:, :1], rows, x[:, 1:]], dim=1)
 
     def run(self, x: Tensor, *, first: int, stop: int, prompts: Tensor | None = None) -> Tensor:
         """Blocks `first` to `stop` - 1, not the last, which is for `run_from`: (B, T, width) -> (B, T, width)."""
@@ -70,8 +71,10 @@ class TrainableImageTower(_Tower):
 
     def run_from(self, x: Tensor, *, first: int, prompts: Tensor | None = None) -> Tensor:
         """Blocks from `first` on, pooling and projection: (B, T, width) -> (B, D), not normalised."""
-        visual, last = self.visual, len(self.blocks) - 1
-        x = _deep_prompt(self.run(x, first=first, stop=last, prompts=prompts), prompts, block=last)
+        visual = self.visual
+        last = len(self.blocks) - 1
+        x = self.run(x, first=first, stop=last, prompts=prompts)
+        x = _deep_prompt(x, prompts, block=last)
         if reads_class_token(visual):
             pooled = visual.ln_post(self._call(first_row_pass, last, x)[:, 0])
         else:
@@ -93,12 +96,15 @@ class FrozenImageTower(TrainableImageTower):
 
     def __init__(self, model: nn.Module, *, dtype: torch.dtype | None) -> None:
         super().__init__(model)
-        self.packed = PackedViT(model.visual, dtype=dtype) if is_covered(model.visual) else None
+        self.packed = None
+        if is_covered(model.visual):
+            self.packed = PackedViT(model.visual, dtype=dtype)
 
     def run(self, x: Tensor, *, first: int, stop: int, prompts: Tensor | None = None) -> Tensor:
         """See `TrainableImageTower.run`."""
-        run = super().run if self.packed is None else self.packed.run
-        return run(x, first=first, stop=stop)
+        if self.packed is None:
+            return super().run(x, first=first, stop=stop)
+        return self.packed.run(x, first=first, stop=stop)
 
 
 @dataclass(frozen=True)
@@ -165,13 +171,18 @@ class TrainableTextTower(_Tower):
         """
         find_ends: Any = end_of_text(self.text)
         ends = find_ends(tokens).cpu()
-        shortest, length = int(ends.min()), int(ends.max()) + 1
+        shortest = int(ends.min())
+        length = int(ends.max()) + 1
         if shortest <= n_prompt:
             raise PoolError(f"a text of {shortest - 1} tokens is shorter than the prompt of {n_prompt} that is trained")
         same = (tokens == tokens[:1]).all(dim=0)
         same[1 : 1 + n_prompt] = True
-        common = int(same.int().cumprod(dim=0).sum())
-        return Texts(tokens, length=length, shared=min(common, shortest, before or shortest), ends=ends)
+        common = int(same.int().cumprod(dim=0).sum())  # positions before the first difference
+        # The end of a text is read from its own rows, never from the prefix.
+        shared = min(common, shortest)
+        if before is not None:
+            shared = min(shared, before)
+        return Texts(tokens, length=length, shared=shared, ends=ends)
 
     def start(
         self, texts: Texts, *, prompts: Tensor | None = None, soft: tuple[Tensor, Tensor] | None = None
@@ -183,22 +194,24 @@ class TrainableTextTower(_Tower):
             prompts: (depth, n, width), replacing the first tokens.
             soft: a soft descriptor: positions (B, n) int64 and the vectors (n, width) to put there.
         """
-        text, shared = self.text, texts.shared
+        text = self.text
+        shared = texts.shared
         dtype = text.transformer.get_cast_dtype()
         tail = text.token_embedding(texts.tokens[:, shared : texts.length]).to(dtype)
         head = text.token_embedding(texts.tokens[:1, :shared]).to(dtype)
         if prompts is not None:
             head = _replace_prompt(head, prompts[0])
         if soft is not None:
-            at, vectors = soft
-            index = (at - shared)[..., None].expand(-1, -1, tail.shape[-1])
+            soft_positions, vectors = soft
+            index = (soft_positions - shared)[..., None].expand(-1, -1, tail.shape[-1])
             tail = tail.scatter(1, index, vectors.to(tail.dtype).expand(len(tail), -1, -1))
         positions = text.positional_embedding[: texts.length].to(dtype)
         return TextState(head + positions[:shared], tail + positions[shared:])
 
     def run(self, state: TextState, texts: Texts, *, first: int, stop: int, prompts: Tensor | None = None) -> TextState:
         """Blocks `first` to `stop` - 1, not the last, which is for `run_from`."""
-        packing, head = texts.packing, state.head
+        packing = texts.packing
+        head = state.head
         rows = packing.pack(state.tail)
         for i in range(first, stop):
             head = _deep_prompt(head, prompts, block=i)
@@ -207,9 +220,11 @@ class TrainableTextTower(_Tower):
 
     def run_from(self, state: TextState, texts: Texts, *, first: int, prompts: Tensor | None = None) -> Tensor:
         """Blocks from `first` on, final norm, pooling and projection: (B, D), not normalised."""
-        last, packing = len(self.blocks) - 1, texts.packing
+        packing = texts.packing
+        last = len(self.blocks) - 1
         state = self.run(state, texts, first=first, stop=last, prompts=prompts)
-        head, rows = _deep_prompt(state.head, prompts, block=last), packing.pack(state.tail)
+        head = _deep_prompt(state.head, prompts, block=last)
+        rows = packing.pack(state.tail)
         pooled = self._call(prefix_last_row_pass, last, head, rows, mask=texts.mask, packing=packing)
         return self.text.ln_final(pooled) @ self.text.text_projection
 
@@ -229,4 +244,5 @@ def _deep_prompt(x: Tensor, prompts: Tensor | None, *, block: int) -> Tensor:
 
 def _replace_prompt(x: Tensor, prompt: Tensor) -> Tensor:
     """Replace positions 1..n of (B, T, width) by (n, width)."""
-    return torch.cat([x[:, :1], prompt.to(x.dtype).expand(len(x), -1, -1), x[:, 1 + len(prompt) :]], dim=1)
+    rows = prompt.to(x.dtype).expand(len(x), -1, -1)
+    return torch.cat([x[:, :1], rows, x[:, 1 + len(prompt) :]], dim=1)

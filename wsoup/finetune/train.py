@@ -1,43 +1,38 @@
-"""The training loop: SGD with momentum, an average of the weights, a log, and a resume state.
+"""The training loop: SGD with momentum, an average of the weights, a log, and a state to resume from.
 
 As in section 4 of arXiv 2311.13612 the learning rate is constant and the exponential moving average of the weights is
 evaluated. Iteration t uses the texts of member t mod M of the soup. A killed training resumes to the same weights.
 """
 
-import json
 import sys
 import time
-from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-import safetensors.torch
 import torch
 from torch import Tensor
 
 from wsoup.base.errors import MismatchError, ParamsError
 from wsoup.core.draws import named_seed
-from wsoup.disk.store import read_checked, write_checked
-from wsoup.finetune import losses
+from wsoup.finetune.averages import AveragedWeights
 from wsoup.finetune.blocks import LowRank
-from wsoup.finetune.data import FewShotImages, TrainingSet, batch_positions, wrapped_positions
-from wsoup.finetune.losses import Objective
-from wsoup.finetune.params import FinetuneParams, MethodParams, ProdaLoss, SoftDescriptorsTune
+from wsoup.finetune.loading import Batches
+from wsoup.finetune.loss_params import ProdaLoss
+from wsoup.finetune.losses import members_divergence
+from wsoup.finetune.objective import Objective
+from wsoup.finetune.optimizer import make_optimizer
+from wsoup.finetune.params import FinetuneParams, MethodParams
 from wsoup.finetune.passes import Passes
+from wsoup.finetune.resume import read_state, write_state
 from wsoup.finetune.student import Student
-from wsoup.finetune.tuners import make_optimizer, make_student
+from wsoup.finetune.training_set import TrainingSet
+from wsoup.finetune.tune_params import SoftDescriptorsTune
+from wsoup.finetune.tuners import make_student
 from wsoup.runtime.work import SAVE_SECONDS, tick
 from wsoup.towers.encoder import Encoder
-
-SOFT = "soft_descriptors"
 
 
 class Trainer:
     """One method with one seed.
-
-    With cross entropy, soft descriptors are a CoOp ensemble. The authors train every descriptor in a run of its own
-    (Chris210634/word_soups, train_soft_descriptors.py) and keep nothing else of that run; here the runs are consecutive
-    parts of one training.
 
     Args:
         encoder: the pretrained model.
@@ -56,7 +51,11 @@ class Trainer:
         shared: FinetuneParams,
         seed: int,
     ) -> None:
-        self.encoder, self.source, self.method, self.shared, self.seed = encoder, source, method, shared, seed
+        self.encoder = encoder
+        self.source = source
+        self.method = method
+        self.shared = shared
+        self.seed = seed
         self.iterations = method.iterations or shared.iterations
         self.student = make_student(
             encoder.model,
@@ -67,13 +66,13 @@ class Trainer:
             words=source.words,
         )
         self.parameters = self.student.trained()
-        self.start = {name: p.detach().clone() for name, p in self.parameters.items()}
-        self.average = {name: p.clone() for name, p in self.start.items()}
-        ensemble = isinstance(method.tune, SoftDescriptorsTune) and not isinstance(method.loss, ProdaLoss)
-        self.finished = self.start[SOFT].clone() if ensemble else None  # those not yet trained at their initial values
+        trains_in_turn = isinstance(method.tune, SoftDescriptorsTune) and not isinstance(method.loss, ProdaLoss)
+        self.weights = AveragedWeights(
+            self.parameters, ema=shared.ema, iterations=self.iterations, ensemble=trains_in_turn
+        )
         self.optimizer = make_optimizer(self.parameters, method=method, shared=shared)
         self.scaler = torch.amp.GradScaler(encoder.device.type, enabled=encoder.dtype == torch.float16)
-        self.images = FewShotImages(source, encoder=encoder, augment=shared.augment)
+        self.batches = Batches(source, encoder=encoder, method=method, shared=shared, seed=seed)
         self.passes = Passes(
             encoder,
             student=self.student,
@@ -93,8 +92,6 @@ class Trainer:
         self.log: list[dict[str, float]] = []
         self.snapshots: dict[int, dict[str, Tensor]] = {}
         self._keep_snapshot()
-        self._ahead: dict[int, Future[tuple[Tensor, Tensor]]] = {}
-        self._thread = ThreadPoolExecutor(max_workers=1)
 
     def run(self, *, resume: Path | None = None, save_seconds: float = SAVE_SECONDS) -> Student:
         """Train to the end and return the student with the averaged weights, frozen; moves the current progress bar.
@@ -121,35 +118,18 @@ class Trainer:
                 self.save(resume)
                 saved = time.monotonic()
         self._check_losses()
-        with torch.no_grad():
-            for name, weights in self._averages().items():
-                if not bool(weights.isfinite().all()):
-                    raise self._diverged(f"weights {name!r} are", iteration=self.iteration)
-                self.parameters[name].copy_(weights)
-            for piled in self._piled().values():
-                piled.zero_()
+        self._take_averages()
         return self.student.requires_grad_(False)
 
-    def _averages(self) -> Mapping[str, Tensor]:
-        """The current averaged weights; of an ensemble, of all its members."""
-        if self.finished is None:
-            return self.average
-        member = self._member(max(self.iteration - 1, 0))
-        descriptors = self.finished.clone()
-        descriptors[member] = self.average[SOFT][member]
-        return {**self.start, SOFT: descriptors}
-
-    def _member(self, iteration: int) -> int:
-        """What an iteration trains: one member of an ensemble after the other, or all in turn."""
-        return iteration if self.finished is None else iteration * len(self.finished) // self.iterations
-
-    def _start_next_member(self) -> None:
-        """Keep the descriptor trained last, and reset weights and averages to their initial values."""
-        self.finished = self._averages()[SOFT]
-        for name, parameter in self.parameters.items():
-            parameter.detach().copy_(self.start[name])
-            self.average[name].copy_(self.start[name])
-        self.optimizer.state.clear()
+    @torch.no_grad()
+    def _take_averages(self) -> None:
+        """Give the student the averaged weights, and no update that piled up on the way."""
+        for name, average in self.weights.averages(self.iteration).items():
+            if not bool(average.isfinite().all()):
+                raise self._diverged(f"weights {name!r} are", iteration=self.iteration)
+            self.parameters[name].copy_(average)
+        for piled in self._piled().values():
+            piled.zero_()
 
     def _piled(self) -> dict[str, Tensor]:
         """Sums of the low-rank updates that pile up."""
@@ -157,13 +137,13 @@ class Trainer:
 
     def step(self) -> None:
         """One iteration: batch, loss, update, average, perhaps a row of the log."""
-        member = self._member(self.iteration)
-        if self.finished is not None and self.iteration and member != self._member(self.iteration - 1):
-            self._start_next_member()
-        loss, logits, images, labels = self._with_gradients(member)
+        if self.weights.begins_member(self.iteration):
+            self.weights.begin_member(self.iteration)
+            self.optimizer.state.clear()
+        loss, logits, images, labels = self._with_gradients(self.weights.member(self.iteration))
         # Checked later, because that waits for the GPU.
-        first = (self._not_finite < 0) & ~loss.isfinite()
-        self._not_finite = torch.where(first, self.iteration + 1, self._not_finite)
+        is_first = (self._not_finite < 0) & ~loss.isfinite()
+        self._not_finite = torch.where(is_first, self.iteration + 1, self._not_finite)
         if self.iteration == 0:
             self._log_row(loss, logits=logits, images=images, labels=labels)
         for module in self.student.modules():
@@ -171,9 +151,8 @@ class Trainer:
                 module.pile_up()
         self.scaler.step(self.optimizer)
         self.scaler.update()
-        weights = [self.parameters[name].detach() for name in self.average]
-        torch._foreach_lerp_(list(self.average.values()), weights, 1 - self.shared.ema)
-        self._ahead.pop(self.iteration)
+        self.weights.update()
+        self.batches.forget(self.iteration)
         self.iteration += 1
         if self.iteration % self.shared.log_every == 0 or self.iteration == self.iterations:
             self._check_losses()
@@ -195,7 +174,8 @@ class Trainer:
         return self._gradients(member)
 
     def _gradients(self, member: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        images, teacher, labels = self._batch()
+        pixels, labels = self.batches.take(self.iteration, of=self.iterations)
+        images, teacher = self.passes.images(pixels, teacher=self.objective.needs_teacher)
         for parameter in self.parameters.values():
             parameter.grad = None
         loss, logits = self.objective.backward(images, teacher, labels, iteration=member)
@@ -204,8 +184,10 @@ class Trainer:
     def _keep_snapshot(self) -> None:
         """Copy the averaged weights to memory if params ask for a snapshot of this iteration."""
         params = self.method.snapshots
-        if params is not None and (self.iteration % params.every == 0 or self.iteration == self.iterations):
-            averages = self._averages()
+        if params is None:
+            return
+        if self.iteration % params.every == 0 or self.iteration == self.iterations:
+            averages = self.weights.averages(self.iteration)
             stored = {name: averages.get(name, p.detach()) for name, p in self.student.stored().items()}
             self.snapshots[self.iteration] = {name: weights.cpu().clone() for name, weights in stored.items()}
 
@@ -220,27 +202,12 @@ class Trainer:
             f"({self.method.prompt_factor:g}) of this method in params.yaml"
         )
 
-    def _batch(self) -> tuple[Tensor, Tensor | None, Tensor]:
-        """Image features (B, D) of student and teacher, and labels (B,), of this iteration's batch."""
-        for iteration in range(self.iteration, min(self.iteration + 2, self.iterations)):
-            if iteration not in self._ahead:
-                self._ahead[iteration] = self._thread.submit(self._load_batch, iteration)
-        pixels, labels = self._ahead[self.iteration].result()
-        return *self.passes.images(pixels, teacher=self.objective.needs_teacher), labels
-
-    def _load_batch(self, iteration: int) -> tuple[Tensor, Tensor]:
-        """Pixels (B, 3, H, W) and labels (B,)."""
-        size = self.method.batch_size or self.shared.batch_size
-        draw = wrapped_positions if self.shared.batches == "wrapped" else batch_positions
-        positions = draw(self.source.labels, batch_size=size, seed=self.seed, iteration=iteration)
-        return self.images.batch(positions, seed=self.seed, iteration=iteration)
-
     def _log_row(self, loss: Tensor, *, logits: Tensor, images: Tensor, labels: Tensor) -> None:
         """Append to the log, with the divergence of the members' current predictions."""
         columns = torch.arange(len(labels)) if self.objective.in_batch else labels
         with torch.no_grad():
             scores = [self.shared.logit_scale * images @ self.passes.texts(i).T for i in range(self.passes.members)]
-            divergence = losses.members_divergence(torch.stack(scores).softmax(dim=-1))
+            divergence = members_divergence(torch.stack(scores).softmax(dim=-1))
         self.log.append(
             {
                 "iteration": self.iteration,
@@ -252,37 +219,35 @@ class Trainer:
         )
 
     def _state(self) -> dict[str, Tensor]:
-        """The tensors that change in training, by kind and name."""
-        groups: dict[str, Mapping[str, Tensor]] = {
-            "weight": {name: p.detach() for name, p in self.parameters.items()},
-            "average": self.average,
-            "finished": {} if self.finished is None else {"": self.finished},
-            "piled": self._piled(),
-        }
-        return {f"{group}/{name}": tensor for group, named in groups.items() for name, tensor in named.items()}
+        """The tensors that change in training, by kind and name, besides momentum and snapshots."""
+        piled = {f"piled/{name}": buffer for name, buffer in self._piled().items()}
+        return self.weights.state() | piled
 
     def save(self, path: Path) -> None:
         """Write weights, averages, momentum, loss scale, log and iteration; batches follow from the iteration."""
-        buffers = {name: self.optimizer.state.get(p, {}) for name, p in self.parameters.items()}
         tensors = self._state()
-        tensors |= {f"momentum/{name}": state["momentum_buffer"] for name, state in buffers.items() if state}
+        for name, parameter in self.parameters.items():
+            state = self.optimizer.state.get(parameter)
+            if state:
+                tensors[f"momentum/{name}"] = state["momentum_buffer"]
         for iteration, copies in self.snapshots.items():
             tensors |= {f"snapshot/{iteration}/{name}": weights for name, weights in copies.items()}
-        state = {"iteration": self.iteration, "log": self.log, "scaler": self.scaler.state_dict()}
-        tensors["state"] = torch.frombuffer(bytearray(json.dumps(state).encode()), dtype=torch.uint8)
-        write_checked(path, safetensors.torch.save({k: v.cpu().contiguous() for k, v in tensors.items()}))
+        values = {"iteration": self.iteration, "log": self.log, "scaler": self.scaler.state_dict()}
+        write_state(path, tensors=tensors, values=values)
 
     def load(self, path: Path) -> None:
         """Read what `save` wrote; MismatchError if it is damaged."""
-        tensors = safetensors.torch.load(read_checked(path))
-        state, live = json.loads(tensors.pop("state").numpy().tobytes()), self._state()
+        tensors, values = read_state(path)
+        live = self._state()
         for key, tensor in tensors.items():
-            kind, *iteration, name = key.split("/")
+            kind, _, name = key.partition("/")
             if key in live:
                 live[key].copy_(tensor)
             elif kind == "momentum":
                 self.optimizer.state[self.parameters[name]]["momentum_buffer"] = tensor.to(self.encoder.device)
             else:
-                self.snapshots.setdefault(int(iteration[0]), {})[name] = tensor
-        self.iteration, self.log = state["iteration"], state["log"]
-        self.scaler.load_state_dict(state["scaler"])
+                iteration, _, weight = name.partition("/")
+                self.snapshots.setdefault(int(iteration), {})[weight] = tensor
+        self.iteration = values["iteration"]
+        self.log = values["log"]
+        self.scaler.load_state_dict(values["scaler"])

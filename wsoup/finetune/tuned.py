@@ -18,12 +18,14 @@ from safetensors import SafetensorError
 
 from wsoup.base.errors import MismatchError, one_line
 from wsoup.disk import store
-from wsoup.finetune.params import TuneParams
 from wsoup.finetune.student import Student
+from wsoup.finetune.tune_params import TuneParams
 from wsoup.finetune.tuners import make_student
 from wsoup.towers.encoder import Encoder
 
-WEIGHTS, CONFIG, LOG = "weights.safetensors", "config.json", "log.csv"
+WEIGHTS = "weights.safetensors"
+CONFIG = "config.json"
+LOG = "log.csv"
 SNAPSHOTS = "snapshots.safetensors"
 
 
@@ -40,11 +42,18 @@ def pack_student(
         log: rows of the training log.
         snapshots: averaged weights during training, by iteration and name.
     """
-    during = {f"snapshots/{i}/{name}": p.numpy() for i, copies in snapshots.items() for name, p in copies.items()}
-    n_trained = sum(p.numel() for name, p in student.stored().items() if name in student.trained_names)
+    packed = {}
+    n_trained = 0
+    for name, parameter in student.stored().items():
+        packed[f"weights/{name}"] = parameter.detach().cpu().contiguous().numpy()
+        if name in student.trained_names:
+            n_trained += parameter.numel()
+    for iteration, copies in snapshots.items():
+        for name, copy in copies.items():
+            packed[f"snapshots/{iteration}/{name}"] = copy.numpy()
     about = {"tunes_images": student.tunes_images, "parameters": n_trained, "log": list(log)}
-    weights = {f"weights/{name}": p.detach().cpu().contiguous().numpy() for name, p in student.stored().items()}
-    return {**weights, **during, "about": np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)}
+    packed["about"] = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
+    return packed
 
 
 def save_tuned(folder: str | Path, *, packed: Mapping[str, np.ndarray], config: Mapping[str, object]) -> None:
@@ -58,10 +67,10 @@ def save_tuned(folder: str | Path, *, packed: Mapping[str, np.ndarray], config: 
     """
     folder = Path(folder)
     about = json.loads(packed["about"].tobytes())
-    for name, prefix in ((WEIGHTS, "weights/"), (SNAPSHOTS, "snapshots/")):
-        arrays = {key.removeprefix(prefix): array for key, array in packed.items() if key.startswith(prefix)}
-        if arrays or name == WEIGHTS:
-            store.write_bytes(folder / name, store.pack_arrays(arrays))
+    store.write_bytes(folder / WEIGHTS, store.pack_arrays(_below(packed, "weights/")))
+    snapshots = _below(packed, "snapshots/")
+    if snapshots:
+        store.write_bytes(folder / SNAPSHOTS, store.pack_arrays(snapshots))
     log = about.pop("log")
     store.write_json(folder / CONFIG, {**config, **about})
     with store.replacing(folder / LOG) as temporary, open(temporary, "w", newline="", encoding="utf-8") as file:
@@ -70,11 +79,17 @@ def save_tuned(folder: str | Path, *, packed: Mapping[str, np.ndarray], config: 
         writer.writerows(log)
 
 
+def _below(packed: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    """The arrays whose names begin with a prefix, by the rest of their names."""
+    return {name.removeprefix(prefix): array for name, array in packed.items() if name.startswith(prefix)}
+
+
 def members_divergence_log(folder: str | Path) -> list[tuple[int, float]]:
     """(iteration, KL between the members' predictions) for every row of the log; empty if there is one member."""
     with open(Path(folder) / LOG, encoding="utf-8", newline="") as file:
         divergence = [(int(row["iteration"]), float(row["members_kl"])) for row in csv.DictReader(file)]
-    return divergence if any(value for _, value in divergence) else []
+    has_members = any(value for _, value in divergence)
+    return divergence if has_members else []
 
 
 def snapshots_in(folder: str | Path) -> list[int]:
@@ -110,7 +125,11 @@ def load_tuned(folder: str | Path, *, encoder: Encoder, iteration: int | None = 
     folder = Path(folder)
     config, tune = read_config(folder)
     store.check_encoder(config["encoder"], expected=encoder.id, where=folder)
-    path, prefix = (folder / WEIGHTS, "") if iteration is None else (folder / SNAPSHOTS, f"{iteration}/")
+    path = folder / WEIGHTS
+    prefix = ""
+    if iteration is not None:
+        path = folder / SNAPSHOTS
+        prefix = f"{iteration}/"
     with _undamaged(path), safetensors.safe_open(path, framework="pt", device=str(encoder.device)) as file:
         keys = [key for key in file.keys() if key.startswith(prefix)]  # noqa: SIM118
         stored = {key.removeprefix(prefix): file.get_tensor(key) for key in keys}
@@ -121,19 +140,25 @@ def load_tuned(folder: str | Path, *, encoder: Encoder, iteration: int | None = 
         template=config["template"],
         generator=torch.Generator().manual_seed(0),  # all random values are overwritten below
     )
-    shapes = [{(name, tensor.shape) for name, tensor in tensors.items()} for tensors in (student.stored(), stored)]
-    if differing := sorted(name for name, _ in shapes[0] ^ shapes[1]):
-        raise MismatchError(f"{path} does not fit its {CONFIG} (first at {differing[0]}); run `dvc repro` again")
+    differing = _shapes(student.stored()) ^ _shapes(stored)
+    if differing:
+        name, _ = min(differing)
+        raise MismatchError(f"{path} does not fit its {CONFIG} (first at {name}); run `dvc repro` again")
     student.load_state_dict(stored, strict=False)
     identity = {
         **encoder.id,
         "method": config["method"],
         "seed": config["seed"],
         "tuned_weights": store.sha256_file(path),
-        **({} if iteration is None else {"iteration": iteration}),
     }
+    if iteration is not None:
+        identity["iteration"] = iteration
     load = partial(load_tuned, folder.resolve(), encoder=encoder, iteration=iteration)
     return dataclasses.replace(encoder, model=student.merge(), id=identity, load=load)
+
+
+def _shapes(tensors: Mapping[str, torch.Tensor]) -> set[tuple[str, torch.Size]]:
+    return {(name, tensor.shape) for name, tensor in tensors.items()}
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """What is trained: every kind of `tune` adds parameters to a student and opens them for training.
 
-A new kind is a section in `params.py` and a case in `attach`. All kinds work on any ViT CLIP of open_clip.
+A new kind is a section in `tune_params.py` and a case in `attach`. All kinds work on any ViT CLIP of open_clip.
 
 These start exactly at the pretrained prediction: prompt, last_blocks, bitfit, lora. These do not: visual_prompt and
 maple (random visual prompts), ssf (random scales around 1), adapter (as in the authors' code) and image_adapter (a
@@ -10,7 +10,8 @@ The authors' code (Chris210634/word_soups) deviates from the papers in ways that
 image_twice` (bitfit, lora, ssf, adapter), `piles_up` (lora), `blocks` (soft_descriptors).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from itertools import islice
 
 import torch
 from torch import Tensor, nn
@@ -18,29 +19,25 @@ from torch.nn.utils import parametrize
 
 from wsoup.base.errors import ModelError, ParamsError
 from wsoup.finetune.blocks import START_STD, Block, Bottleneck, LowRank, ScaleShift
-from wsoup.finetune.params import (
+from wsoup.finetune.student import Student
+from wsoup.finetune.tune_params import (
     AdapterTune,
     BitfitTune,
     BlocksTune,
-    FinetuneParams,
     ImageAdapterTune,
     LastBlocksTune,
     LoraTune,
     MapleTune,
-    MethodParams,
     PromptTune,
     SoftDescriptorsTune,
     SsfTune,
     TuneParams,
     VisualPromptTune,
 )
-from wsoup.finetune.student import Student
 
 Tokenizer = Callable[[Sequence[str]], Tensor]
 COMMON_WORDS = 9_000
 """Words that soft descriptors start from; token ids are in order of frequency."""
-TEXT_PROMPTS = ("soft_prompt", "deep_prompts", "soft_descriptors")
-"""Parameters whose learning rate is multiplied by `prompt_factor`."""
 
 
 def make_student(
@@ -75,62 +72,46 @@ def make_student(
     pretrained = {name for name, _ in student.named_parameters()}
     with torch.random.fork_rng(devices=[]):  # torch's own initialisers draw from the named generator
         torch.manual_seed(int(torch.randint(2**31, (1,), generator=generator)))
-        if n_prompt := prompt_tokens(tune):
+        n_prompt = prompt_tokens(tune)
+        if n_prompt > 0:
             tokens = _prompt_start(n_prompt, tokenizer=tokenizer, template=template)
             student.soft_prompt = nn.Parameter(student.embeddings(tokens))
         if isinstance(tune, SoftDescriptorsTune):
             tokens = _descriptor_starts(tune, words=_one_token(words, tokenizer=tokenizer), period=student.period)
             student.soft_descriptors = nn.Parameter(student.embeddings(tokens))
         attach(student, tune)
+    _name_parameters(student, pretrained=pretrained, restores_towers=isinstance(tune, SoftDescriptorsTune))
+    return student.to(next(model.parameters()).device).eval()
+
+
+def _name_parameters(student: Student, *, pretrained: Set[str], restores_towers: bool) -> None:
+    """Set `trained_names` and `stored_names`; `pretrained` names what the model had before."""
     names = [name for name, _ in student.named_parameters() if not name.endswith(".original")]
     student.trained_names = tuple(name for name in names if student.get_parameter(name).requires_grad)
-    # Pretrained weights that train beside soft descriptors are restored, so not stored.
-    not_stored = pretrained if isinstance(tune, SoftDescriptorsTune) else pretrained - {*student.trained_names}
+    not_stored = pretrained - {*student.trained_names}
+    if restores_towers:
+        # Pretrained weights that train beside soft descriptors are restored, so not stored.
+        not_stored = pretrained
     student.stored_names = tuple(name for name in names if name not in not_stored)
-    return student.to(next(model.parameters()).device).eval()
 
 
 def prompt_tokens(tune: TuneParams) -> int:
     """How many tokens of the template are trained."""
-    return tune.tokens if isinstance(tune, PromptTune | MapleTune) else getattr(tune, "prompt_tokens", 0)
+    if isinstance(tune, PromptTune | MapleTune):
+        return tune.tokens
+    return getattr(tune, "prompt_tokens", 0)
 
 
 def check_templates(tune: TuneParams, templates: Mapping[str, str], *, source: str, tokenizer: Tokenizer) -> None:
     """Raise ParamsError unless all templates begin with the same tokens as the source's, which a prompt replaces."""
     n = prompt_tokens(tune)
-    beginnings = {name: tokenizer([t.split("{", 1)[0].strip()])[0, : n + 1] for name, t in templates.items()}
-    for name, tokens in beginnings.items():
-        if not torch.equal(tokens, beginnings[source]):
+    expected = _before_class_name(templates[source], tokenizer=tokenizer)[: n + 1]  # and the start of text
+    for name, template in templates.items():
+        if not torch.equal(_before_class_name(template, tokenizer=tokenizer)[: n + 1], expected):
             raise ParamsError(
                 f"datasets.{name}.template {templates[name]!r} must begin with the same {n} tokens as that of "
                 f"{source}, {templates[source]!r}: a trained prompt replaces them"
             )
-
-
-class TwiceSGD(torch.optim.SGD):
-    """SGD where the authors' code lists every parameter twice: two steps along one gradient, sharing a momentum buffer.
-
-    In the first step, when there is no buffer yet, both create one and the second is kept.
-    """
-
-    def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Update every parameter that has a gradient, twice."""
-        first = not self.state
-        super().step()
-        if first:
-            self.state.clear()
-        super().step()
-
-
-def make_optimizer(
-    parameters: Mapping[str, nn.Parameter], *, method: MethodParams, shared: FinetuneParams
-) -> torch.optim.SGD:
-    """For parameters by name; text prompts have `prompt_factor` times the learning rate of the others."""
-    prompts = [p for name, p in parameters.items() if name.startswith(TEXT_PROMPTS)]
-    others = [p for name, p in parameters.items() if not name.startswith(TEXT_PROMPTS)]
-    rate, twice = method.learning_rate, getattr(method.tune, "opens", "both") == "image_twice"
-    groups = [{"params": prompts, "lr": rate * method.prompt_factor}, {"params": others, "lr": rate}]
-    return (TwiceSGD if twice else torch.optim.SGD)(groups, momentum=shared.momentum, weight_decay=shared.weight_decay)
 
 
 def attach(student: Student, tune: TuneParams) -> None:
@@ -169,17 +150,25 @@ def _adapt_block(block: Block, tune: BitfitTune | LoraTune | SsfTune | AdapterTu
             parametrize.register_parametrization(block.attn, "in_proj_weight", update)
         case SsfTune():  # arXiv 2210.08823
             for module in (block.ln_1, block.attn.out_proj, block.ln_2, block.mlp.c_proj):
-                noise = [0.02 * torch.randn_like(module.bias, device="cpu") for _ in range(2)]  # same on every device
-                scale, shift = (nn.Parameter(x.to(module.bias.device)) for x in (1 + noise[0], noise[1]))
-                parametrize.register_parametrization(module, "weight", ScaleShift(scale))
-                parametrize.register_parametrization(module, "bias", ScaleShift(scale, shift=shift))
+                _scale_and_shift(module)
         case AdapterTune():  # Houlsby et al., arXiv 1902.00751
             block.mlp.add_module("adapter", Bottleneck(width, tune.reduction, ratio=tune.ratio))
 
 
+def _scale_and_shift(module: nn.LayerNorm | nn.Linear) -> None:
+    """Scale and shift the output of a layer; both are drawn on the CPU, so they are the same on every device."""
+    scale_noise = START_STD * torch.randn_like(module.bias, device="cpu")
+    shift_noise = START_STD * torch.randn_like(module.bias, device="cpu")
+    scale = nn.Parameter((1 + scale_noise).to(module.bias.device))
+    shift = nn.Parameter(shift_noise.to(module.bias.device))
+    parametrize.register_parametrization(module, "weight", ScaleShift(scale))
+    parametrize.register_parametrization(module, "bias", ScaleShift(scale, shift=shift))
+
+
 def _unfreeze_last(student: Student, blocks: int) -> None:
     """Unfreeze the last blocks of both towers, their final norms and projections."""
-    visual, text = student.visual, student.text_tower
+    visual = student.visual
+    text = student.text_tower
     ends = (visual.ln_post, visual.proj, text.ln_final, text.text_projection)
     for part in (*student.image_blocks[-blocks:], *student.text_blocks[-blocks:], *ends):
         part.requires_grad_(True)
@@ -187,13 +176,20 @@ def _unfreeze_last(student: Student, blocks: int) -> None:
 
 def _prompt_start(n: int, *, tokenizer: Tokenizer, template: str) -> Tensor:
     """The first n tokens of the template, (n,), which must come before the class name."""
-    tokens = tokenizer([template.split("{", 1)[0].strip()])[0]
-    if int(tokens.argmax()) - 1 < n:
+    tokens = _before_class_name(template, tokenizer=tokenizer)
+    n_before = int(tokens.argmax()) - 1  # between the start of text and its end, which has the highest id
+    if n_before < n:
         raise ParamsError(
-            f"template {template!r} has {int(tokens.argmax()) - 1} tokens before the class name, fewer than the {n} of "
-            "the prompt; train fewer tokens or choose another template"
+            f"template {template!r} has {n_before} tokens before the class name, fewer than the {n} of the prompt; "
+            "train fewer tokens or choose another template"
         )
     return tokens[1 : 1 + n]
+
+
+def _before_class_name(template: str, *, tokenizer: Tokenizer) -> Tensor:
+    """(context,) tokens of the part of a template before its placeholder."""
+    beginning, _, _ = template.partition("{")
+    return tokenizer([beginning.strip()])[0]
 
 
 def _descriptor_starts(tune: SoftDescriptorsTune, *, words: Tensor, period: int) -> Tensor:
@@ -210,5 +206,12 @@ def _one_token(words: Sequence[str], *, tokenizer: Tokenizer) -> Tensor:
         tokens = tokenizer(list(words))
         return tokens[tokens.argmax(dim=1) == 2, 1]  # between start and end of text
     vocabulary: Mapping[int, str] = getattr(tokenizer, "decoder", {})
-    whole = (i for i, text in sorted(vocabulary.items()) if text.isascii() and text.endswith("</w>"))
-    return torch.tensor([i for i in whole if vocabulary[i][:-4].isalpha()][:COMMON_WORDS])
+    return torch.tensor(list(islice(_whole_words(vocabulary), COMMON_WORDS)))
+
+
+def _whole_words(vocabulary: Mapping[int, str]) -> Iterator[int]:
+    """Ids of the tokens that are a word of letters, the most common first."""
+    for token, text in sorted(vocabulary.items()):
+        word = text.removesuffix("</w>")  # which marks the end of a word
+        if word != text and text.isascii() and word.isalpha():
+            yield token

@@ -13,7 +13,8 @@ import numpy as np
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.rows import CLASS_NAME, CURVE, judged_mode
-from wsoup.finetune.params import CrossEntropyLoss, MethodParams
+from wsoup.finetune.loss_params import CrossEntropyLoss
+from wsoup.finetune.params import MethodParams
 from wsoup.report.results import MEANS, PLACES, Cells, Results
 from wsoup.report.tables import Row, TableRow, is_number, mean_and_std, soup_label, soup_title
 from wsoup.report.verdict import Judgement, title

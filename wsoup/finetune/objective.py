@@ -1,0 +1,115 @@
+"""`Objective`: the loss that a method asks for, with its gradients."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from wsoup.finetune import losses
+from wsoup.finetune.loss_params import CrossEntropyLoss, KgcoopLoss, LossParams, ProdaLoss, ProgradLoss
+from wsoup.finetune.passes import Passes
+
+
+class Objective:
+    """A loss and the features it is computed from.
+
+    Cross entropy scores a batch against all C classes. ProGrad and ProDA score it against its own classes only, to save
+    memory as the authors' code does: then `in_batch` is true, and image i is of column i. `needs_teacher` says whether
+    the pretrained model's image features are used.
+
+    Args:
+        passes: computes the text features.
+        loss: the kind of loss and its weights.
+        logit_scale: of the cosines.
+        parameters: what is trained.
+        scaler: loss scaling, for float16.
+    """
+
+    def __init__(
+        self,
+        passes: Passes,
+        *,
+        loss: LossParams,
+        logit_scale: float,
+        parameters: Sequence[torch.nn.Parameter],
+        scaler: torch.amp.GradScaler,
+    ) -> None:
+        self.passes = passes
+        self.loss = loss
+        self.scale = logit_scale
+        self.scaler = scaler
+        self.parameters = list(parameters)
+        self.in_batch = isinstance(loss, ProgradLoss | ProdaLoss)
+        self.needs_teacher = isinstance(loss, ProgradLoss)
+        if isinstance(loss, CrossEntropyLoss) and loss.weight:
+            self.needs_teacher = True
+
+    def backward(
+        self, images: Tensor, teacher: Tensor | None, labels: Tensor, *, iteration: int
+    ) -> tuple[Tensor, Tensor]:
+        """Compute the loss and its gradients with respect to the parameters.
+
+        Args:
+            images: (B, D) of the student, with gradient if its image tower is trained.
+            teacher: (B, D) of the pretrained model, or None if the loss does not use it.
+            labels: (B,) on the CPU, distinct if the loss is `in_batch`.
+            iteration: selects the member of the soup, iteration mod M, or the soft descriptors.
+
+        Returns:
+            Loss (), and logits (B, C), or (B, B) if `in_batch`.
+        """
+        member = iteration % self.passes.members
+        classes = labels  # which text features are computed is decided on the CPU
+        labels = labels.to(images.device, non_blocking=True)
+        match self.loss:
+            case CrossEntropyLoss():
+                value, logits = self._cross_entropy(self.loss, images, teacher, labels, member)
+            case KgcoopLoss():
+                texts = self.passes.texts(member)
+                logits = self.scale * images @ texts.T
+                distance = losses.anchor(texts, self.passes.teacher_texts(member))
+                value = F.cross_entropy(logits, labels) + self.loss.weight * distance
+            case ProdaLoss():
+                value, logits = self._proda(self.loss, images, classes, iteration)
+            case ProgradLoss():
+                assert teacher is not None
+                texts = self.passes.texts(member, classes=classes)
+                zero_shot = self.scale * teacher @ self.passes.teacher_texts(member)[labels].T
+                return self._prograd(self.loss, self.scale * images @ texts.T, zero_shot=zero_shot)
+        self.scaler.scale(value).backward()
+        return value.detach(), logits.detach()
+
+    def _cross_entropy(
+        self, loss: CrossEntropyLoss, images: Tensor, teacher: Tensor | None, labels: Tensor, member: int
+    ) -> tuple[Tensor, Tensor]:
+        texts = self.passes.texts(member)
+        logits = self.scale * images @ texts.T
+        targets = losses.smooth_targets(labels, n_classes=len(texts), label_smoothing=loss.label_smoothing or 0.0)
+        if loss.weight and loss.teacher_logit_scale and teacher is not None:
+            teacher_logits = loss.teacher_logit_scale * teacher @ self.passes.teacher_texts(member).T
+            targets = (1 - loss.weight) * targets + loss.weight * teacher_logits.softmax(dim=-1)
+        with_margin = logits
+        if loss.margin:
+            with_margin = logits + self.scale * losses.adaptive_margin(texts, labels=labels, margin=loss.margin)
+        # The margin makes training harder; predictions, which the log counts, are without it.
+        return losses.cross_entropy(with_margin, targets), logits
+
+    def _proda(self, loss: ProdaLoss, images: Tensor, classes: Tensor, iteration: int) -> tuple[Tensor, Tensor]:
+        first = iteration * loss.per_step
+        members = [i % self.passes.members for i in range(first, first + loss.per_step)]
+        texts = torch.stack([self.passes.texts(member, classes=classes) for member in members], dim=1)  # (B, S, D)
+        bound = losses.gaussian_bound(images, texts, logit_scale=self.scale)
+        value = bound + loss.orthogonality * losses.prompt_overlap(texts)
+        return value, self.scale * images @ texts.mean(dim=1).T
+
+    def _prograd(self, loss: ProgradLoss, logits: Tensor, *, zero_shot: Tensor) -> tuple[Tensor, Tensor]:
+        """From the logits (B, B) of the student and of the pretrained model."""
+        task = F.cross_entropy(logits, torch.arange(len(logits), device=logits.device))
+        general = F.kl_div(F.log_softmax(logits, dim=-1), zero_shot.softmax(dim=-1), reduction="batchmean")
+        general_gradients = torch.autograd.grad(self.scaler.scale(general), self.parameters, retain_graph=True)
+        task_gradients = torch.autograd.grad(self.scaler.scale(task), self.parameters)
+        gradients = losses.without_conflict(task_gradients, general=general_gradients, weight=loss.weight)
+        for parameter, gradient in zip(self.parameters, gradients, strict=True):
+            parameter.grad = gradient
+        return task.detach(), logits.detach()

@@ -1,0 +1,149 @@
+"""What is trained: the settings of every kind of `tune`."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from wsoup.base.arguments import Flag
+from wsoup.finetune.numbers import Count
+from wsoup.params.section import Fraction, NonNegativeInt, Place, Section
+
+
+class AnyTune(Section):
+    """Base of every kind of `tune`."""
+
+    tunes_images: ClassVar[bool] = True
+    """Whether image features change, so that test images must be encoded again."""
+
+
+class PromptTune(AnyTune):
+    """CoOp: the first `tokens` tokens of the template."""
+
+    tunes_images = False
+    kind: Literal["prompt"]
+    tokens: Count
+    """Number of learnt tokens of the template."""
+
+
+class LastBlocksTune(AnyTune):
+    """The last blocks of both towers, their final norms and projections, and a text prompt (0 tokens: none)."""
+
+    kind: Literal["last_blocks"]
+    blocks: Count
+    """Number of last blocks."""
+    prompt_tokens: Annotated[NonNegativeInt, Field(le=10_000)]
+    """Learnt tokens of the template; 0: none."""
+
+
+class SoftDescriptorsTune(AnyTune):
+    """`members` soft descriptors of `tokens` tokens each, and a text prompt (0 tokens: none).
+
+    They start as random words and a period, which is learnt and replaces the prompt's own. ProDA trains them together
+    with a prompt. With cross entropy they are a CoOp ensemble: each is trained on its own, from scratch, for its share
+    of the iterations, and only the descriptors are kept.
+    """
+
+    tunes_images = False
+    kind: Literal["soft_descriptors"]
+    members: Count
+    """Number of soft descriptors."""
+    tokens: Count
+    """Tokens of each."""
+    words: Place | None = None
+    """A list of words to start from, one a line, watched as `candidates.words.watch`; those of one token are drawn.
+    null: common words of the tokenizer."""
+    prompt_tokens: Annotated[NonNegativeInt, Field(le=10_000)]
+    """Learnt tokens of the template; 0: none."""
+    blocks: Annotated[NonNegativeInt, Field(le=10_000)] = 0
+    """Last blocks of both towers, with final norms and projections, that are trained with each descriptor and restored
+    after it; 0: none. The authors' CoOp ensemble trains 3 (argparse_parameters.py:37)."""
+
+
+class VisualPromptTune(AnyTune):
+    """VPT: shallow (depth 1) or deep."""
+
+    kind: Literal["visual_prompt"]
+    tokens: Count
+    """Learnt tokens in addition to the image's patches."""
+    depth: Count
+    """Blocks with learnt prompts; 1 is shallow."""
+
+
+class MapleTune(AnyTune):
+    """MaPLe: text prompts, deep where depth > 1, and a linear map from them to visual prompts."""
+
+    kind: Literal["maple"]
+    tokens: Count
+    """Learnt tokens of the template, and as many in addition to the patches."""
+    depth: Count
+    """Blocks with learnt prompts; 1 is shallow."""
+
+
+class BlocksTune(AnyTune):
+    """A `tune` inside the last blocks."""
+
+    opens: Literal["both", "image_twice"] = "both"
+    """`both` towers, as in the method's paper; or, as in the authors' code (trainer.py:201), only the image tower, with
+    each parameter listed twice in the optimizer and so taking two steps at a time. Parameters that `ssf` and `adapter`
+    add to the text tower then keep their initial values."""
+    blocks: Count
+    """Number of last blocks."""
+
+
+class BitfitTune(BlocksTune):
+    """The biases of the last blocks."""
+
+    kind: Literal["bitfit"]
+
+
+class LoraTune(BlocksTune):
+    """A low-rank update of query and value in the last blocks."""
+
+    kind: Literal["lora"]
+    rank: Count
+    """Rank of the update."""
+    piles_up: Flag = False
+    """During training every pass adds the update to the weights for good, as in the authors' code (models.py:185);
+    false: every pass uses weights + update. Either way, the final update is added once."""
+
+
+class SsfTune(BlocksTune):
+    """Scale and shift after both norms, attention and feed-forward of the last blocks."""
+
+    kind: Literal["ssf"]
+
+
+class AdapterTune(BlocksTune):
+    """A bottleneck of width / reduction after the feed-forward part of the last blocks, blended at `ratio`."""
+
+    kind: Literal["adapter"]
+    reduction: Count
+    """The bottleneck's width is width / reduction."""
+    ratio: Fraction
+    """Weight of the bottleneck in the output."""
+
+
+class ImageAdapterTune(AnyTune):
+    """CLIP-Adapter: a bottleneck on the image features, blended at `ratio`."""
+
+    kind: Literal["image_adapter"]
+    reduction: Count
+    """The bottleneck's width is width / reduction."""
+    ratio: Fraction
+    """Weight of the bottleneck in the feature."""
+
+
+TuneParams = (
+    PromptTune
+    | LastBlocksTune
+    | SoftDescriptorsTune
+    | VisualPromptTune
+    | MapleTune
+    | BitfitTune
+    | LoraTune
+    | SsfTune
+    | AdapterTune
+    | ImageAdapterTune
+)
