@@ -12,8 +12,8 @@ from wsoup.disk import store
 from wsoup.disk.code import Owner
 from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.classifiers import class_rows, load_material, pretrained_rows
-from wsoup.evaluate.counts import evaluate, mean_texts
-from wsoup.evaluate.judged import judge
+from wsoup.evaluate.counts import answers_of, evaluate, mean_texts
+from wsoup.evaluate.judged import judged_tables
 from wsoup.evaluate.params import EvaluateParams, ReportParams
 from wsoup.evaluate.rows import judged_mode
 from wsoup.evaluate.testsets import load_tests
@@ -43,11 +43,13 @@ def main(owner: Owner) -> None:
     by_class = class_rows(replace(material, templates=templates), tests)
     rows = pretrained_rows(material, params=wanted)
     classifiers = mean_texts([*rows, *by_class], tests=tests, encoder=texts, run=run, label="evaluate")
-    counts = evaluate(classifiers, tests=tests, tokenizer=encoder.tokenizer, variant=PRETRAINED)
-    single, soup = pc.is_valid(counts["text"]), params.report.soup
+    answers = answers_of(classifiers, tests=tests)
+    counts = evaluate(answers, tokenizer=encoder.tokenizer, variant=PRETRAINED)
+    single = pc.is_valid(counts["text"])
+    soup = params.report.soup
     mode = judged_mode(soup, mode=params.report.mode)
     tables = {"results": counts.filter(pc.invert(single)), "texts": counts.filter(single)}
-    tables |= judge(classifiers, material, soup=soup, mode=mode, tests=tests, encoder=texts)
+    tables |= judged_tables(answers, material, soup=soup, mode=mode, encoder=texts)
     pools = {"words": material.words, "descriptors": material.descriptors}
     pools |= {"waffle": material.waffle} if material.waffle else {}
     about = run.about | {

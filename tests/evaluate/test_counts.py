@@ -12,10 +12,12 @@ from evaluate_cases import NAMES, line
 from heads_cases import on_a_circle
 from torch.nn import functional as F
 
-from wsoup.core.scoring import normalize
+from wsoup.core.scoring import AtOnce, decide, normalize
+from wsoup.evaluate import answers as answers_module
 from wsoup.evaluate import counts
+from wsoup.evaluate.answers import answer, predict
 from wsoup.evaluate.classifiers import class_rows
-from wsoup.evaluate.counts import count, evaluate, mean_texts, mean_weights, tokens_stored
+from wsoup.evaluate.counts import answers_of, count, evaluate, mean_texts, mean_weights, tokens_stored
 from wsoup.evaluate.rows import Material, Row
 from wsoup.evaluate.testsets import TestSet
 from wsoup.texts.encoder import PromptEncoder
@@ -26,7 +28,7 @@ def test_counts_and_cosines_on_a_circle_by_hand():
     test = TestSet("d", "xd", "a {}.", ["east", "north"], images, labels, np.arange(3), {})
     # One row whose mean texts point east and north, the second half as long.
     mean = on_a_circle(0, 90).float() * torch.tensor([[1.0], [0.5]])
-    by_mode = {row["mode"]: row for row in count([(Row("x", (7,), ("t",)), mean)], sizes={"t": 3}, test=test)}
+    by_mode = {row["mode"]: row for row in count(answer([(Row("x", (7,), ("t",)), mean)], test=test), sizes={"t": 3})}
     assert by_mode["centroid"]["n_correct"] == 2  # 44 degrees is nearer east
     assert by_mode["score_mean"]["n_correct"] == 2  # and 80 degrees: 0.17 against 0.49
     cos = [math.cos(math.radians(a)) for a in (10, 10, 46)]
@@ -35,13 +37,27 @@ def test_counts_and_cosines_on_a_circle_by_hand():
     assert by_mode["centroid"]["stored"] == 3
 
 
+def test_predictions_agree_with_the_count_of_search_and_take_the_lowest_of_equal_labels(monkeypatch):
+    """On the axes; the third image is as near to the first class as to the second, and equal texts tie everywhere."""
+    images = on_a_circle(0, 90, 45).float()
+    images[2] = torch.tensor([0.5, 0.5])
+    classes = torch.stack([on_a_circle(0, 90), on_a_circle(90, 0), on_a_circle(0, 0)]).float()
+    classes = classes.round()
+    assert predict(images, classes).tolist() == [[0, 1, 0], [1, 0, 0], [0, 0, 0]]
+    for labels in (torch.tensor([0, 1, 0]), torch.tensor([0, 0, 1]), torch.tensor([1, 1, 1])):
+        assert torch.equal(predict(images, classes) == labels, decide(images, labels, classes)[0])
+    monkeypatch.setattr(answers_module, "AT_ONCE", AtOnce(scores=4, texts=2))
+    assert predict(images, classes).tolist() == [[0, 1, 0], [1, 0, 0], [0, 0, 0]]
+
+
 @pytest.fixture
 def counted(tiny_encoder, texts):
     """Rows -> their counts on some datasets."""
 
     def made(rows, *, tests):
         classifiers = mean_texts(rows, tests=tests, encoder=texts)
-        return evaluate(classifiers, tests=tests, tokenizer=tiny_encoder.tokenizer, variant="pretrained")
+        answers = answers_of(classifiers, tests=tests)
+        return evaluate(answers, tokenizer=tiny_encoder.tokenizer, variant="pretrained")
 
     return made
 

@@ -7,13 +7,13 @@ import pytest
 from evaluate_cases import line
 from torch.nn import functional as F
 
-from wsoup.evaluate.counts import evaluate, mean_texts
+from wsoup.evaluate.counts import answers_of, evaluate, mean_texts
 from wsoup.evaluate.judged import (
-    _predicted,
     confusion,
     flips,
-    judge,
     judged_rows,
+    judged_tables,
+    predictions,
     random_rows,
     right_images,
     together_rows,
@@ -36,13 +36,14 @@ def classifiers(texts, tests):
 
 
 def test_judged_rows_are_whole_soups_without_offsets(classifiers, tests):
-    assert [row for row, _ in judged_rows(classifiers.of(tests[0]), soups=["word"])] == [ROWS[0], ROWS[2], ROWS[4]]
+    assert judged_rows([row for row, _ in classifiers.of(tests[0])], soups=["word"]) == [0, 2, 4]
 
 
 def test_right_images_add_up_to_the_counts_of_the_tables(tiny_encoder, classifiers, texts, tests):
-    table = evaluate(classifiers, tests=tests, tokenizer=tiny_encoder.tokenizer, variant="pretrained")
+    answers = answers_of(classifiers, tests=tests)
+    table = evaluate(answers, tokenizer=tiny_encoder.tokenizer, variant="pretrained")
     plain = table.filter(pc.and_(pc.is_null(table["text"]), pc.equal(table["offsets"], 1)))
-    right = right_images(classifiers, soups=["word"], tests=tests).to_pylist()
+    right = right_images(answers, soups=["word"]).to_pylist()
     assert len(right) == 4 * 2 * len(tests)  # class name and soup with two seeds each, two modes
     unpacked = right_by_row(right)
     for row in right:
@@ -57,7 +58,7 @@ def test_the_ensemble_is_judged_with_prompts_of_each_datasets_classes(texts, tes
     toys = [[f"a toy {name}."] for name in test.class_names]
     own = Row("ensemble", (1, 2), prompts=toys, dataset=test.name)
     made = mean_texts([*ROWS, own], tests=tests, encoder=texts)
-    right = right_images(made, soups=["word"], tests=tests).to_pylist()
+    right = right_images(answers_of(made, tests=tests), soups=["word"]).to_pylist()
     assert {row["dataset"] for row in right if row["method"] == "ensemble"} == {test.name}
     assert len([row for row in right if row["method"] == "ensemble"]) == 2 * 2  # modes, seeds
 
@@ -87,8 +88,9 @@ def test_random_controls_have_as_many_texts_of_the_same_pool_and_length():
 def test_flips_are_the_images_that_exactly_one_row_gets_right(texts, tests):
     before, after = Row("class_name", (1,), ("",)), Row("soup", (1,), ("sharp", "old"))
     classifiers = mean_texts([before, after], tests=tests, encoder=texts)
-    answers = [(test, *_predicted(classifiers, pair=(before, after), mode="centroid", test=test)) for test in tests]
-    turned = flips(answers).to_pylist()
+    answers = answers_of(classifiers, tests=tests)
+    changes = [predictions(of_dataset, pair=(before, after), mode="centroid") for of_dataset in answers]
+    turned = flips(changes).to_pylist()
     expected = []
     for test in tests:
         for i in range(len(test.labels)):
@@ -98,7 +100,7 @@ def test_flips_are_the_images_that_exactly_one_row_gets_right(texts, tests):
                 expected.append((test.name, 100 + i, label, first, second))
     assert [tuple(row.values()) for row in turned] == expected
     assert expected
-    taken = confusion(answers).to_pylist()
+    taken = confusion(changes).to_pylist()
     assert sum(line["n_images"] for line in taken) == sum(len(test.labels) for test in tests)
     one_right = [x["n_images"] for x in taken if (x["before"] == x["label"]) != (x["after"] == x["label"])]
     assert sum(one_right) == len(expected)
@@ -107,7 +109,8 @@ def test_flips_are_the_images_that_exactly_one_row_gets_right(texts, tests):
 def test_the_verdict_covers_judged_rows_their_controls_and_all_seeds_combined(classifiers, texts, tests):
     soups = {"word": {1: ["sharp", "old red"], 2: ["old"]}}
     material = Material((1, 2), words=["a", "b", "c", "d"], soups=soups, pools={"word": "words"})
-    tables = judge(classifiers, material, soup="word", mode="centroid", tests=tests, encoder=texts)
+    answers = answers_of(classifiers, tests=tests)
+    tables = judged_tables(answers, material, soup="word", mode="centroid", encoder=texts)
     methods = {"class_name", "word_soup", "random_beside_word", "word_all_seeds"}
     keys = {(row["method"], row["seed"]) for row in tables["right"].to_pylist()}
     assert keys == {(method, seed) for method in methods for seed in (1, 2)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from evaluate_cases import line
 from torch.nn import functional as F
 
+from wsoup.evaluate.answers import answer
 from wsoup.evaluate.counts import count, mean_texts
 from wsoup.evaluate.rows import Row
 from wsoup.evaluate.transfer import Grid, mean_accuracy, ranked_on, sample, transfer, upper_bound
@@ -17,7 +18,7 @@ def test_each_text_is_evaluated_alone(texts, tests):
     rows = [Row("x", (1,), ("sharp",))]
     for test in tests:
         pairs = mean_texts(rows, tests=tests, encoder=texts).of(test)
-        single = next(count(pairs, sizes={"sharp": 0}, test=test))
+        single = next(count(answer(pairs, test=test), sizes={"sharp": 0}))
         assert line(counted, text="sharp", dataset=test.name)["n_correct"] == single["n_correct"]
 
 

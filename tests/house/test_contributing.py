@@ -71,12 +71,13 @@ FACTS = {
     "a metric of a row": """
         import numpy as np
         import torch
+        from wsoup.evaluate.answers import answer
         from wsoup.evaluate.counts import SCHEMA, count
         from wsoup.evaluate.rows import Row
         from wsoup.evaluate.testsets import TestSet
         images, labels = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]), torch.tensor([0, 0, 1, 1])
         test = TestSet("pets", "xd", "a {}.", ["cat", "dog"], images, labels, np.arange(4), {})
-        (line, _) = count([(Row("x", (1,), ("a",)), torch.eye(2))], sizes={"a": 1}, test=test)
+        (line, _) = count(answer([(Row("x", (1,), ("a",)), torch.eye(2))], test=test), sizes={"a": 1})
         assert (line["n_correct"], line["macro_accuracy"]) == (3, (1.0 + 0.5) / 2)
         assert "macro_accuracy" in SCHEMA.names
     """,

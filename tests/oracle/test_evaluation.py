@@ -12,7 +12,7 @@ from oracle_world import DESCRIPTORS, NAMES, WORDS, images_near
 
 from wsoup.datasets.paper import PAPER
 from wsoup.evaluate.classifiers import class_rows, pretrained_rows
-from wsoup.evaluate.counts import evaluate, mean_texts
+from wsoup.evaluate.counts import answers_of, evaluate, mean_texts
 from wsoup.evaluate.rows import Material
 from wsoup.evaluate.testsets import TestSet
 from wsoup.search.rank import gpt
@@ -91,7 +91,8 @@ def counted(images, tiny_encoder) -> pa.Table:
     material = Material((1,), WORDS, DESCRIPTORS, NAMES, soups, templates=ensemble_templates())
     rows = [*pretrained_rows(material, params=params), *class_rows(material, tests)]
     classifiers = mean_texts(rows, tests=tests, encoder=PromptEncoder.of(tiny_encoder))
-    return evaluate(classifiers, tests=tests, tokenizer=tiny_encoder.tokenizer, variant="pretrained")
+    answers = answers_of(classifiers, tests=tests)
+    return evaluate(answers, tokenizer=tiny_encoder.tokenizer, variant="pretrained")
 
 
 @pytest.mark.parametrize("name", TEMPLATES)

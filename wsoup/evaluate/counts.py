@@ -20,9 +20,10 @@ import torch
 from torch import Tensor
 
 from wsoup.core import prompts
-from wsoup.core.scoring import MODES, class_sums, correct_per_candidate, mean_cosines, normalize
+from wsoup.core.scoring import MODES, class_sums, mean_cosines
 from wsoup.disk import store
 from wsoup.disk.code import Shard
+from wsoup.evaluate.answers import Answers, answer
 from wsoup.evaluate.classifiers import check_rows
 from wsoup.evaluate.rows import Row
 from wsoup.evaluate.testsets import COUNTS, WHERE, ClassPrompts, TestSet
@@ -189,38 +190,46 @@ def mean_prompts(row: Row, *, encoder: PromptEncoder) -> Tensor:
     return torch.cat(means)
 
 
-def evaluate(classifiers: Classifiers, *, tests: Sequence[TestSet], tokenizer: Tokenizer, variant: str) -> pa.Table:
-    """Measure every row on every dataset, in both modes (single texts in the only one they have).
+def answers_of(classifiers: Classifiers, *, tests: Sequence[TestSet]) -> list[Answers]:
+    """What the rows predict on each dataset, whose image features are of the model that encoded them."""
+    return [answer(classifiers.of(test), test=test) for test in tests]
+
+
+def evaluate(answers: Sequence[Answers], *, tokenizer: Tokenizer, variant: str) -> pa.Table:
+    """Count what every row gets right on every dataset, in both modes (single texts in the only one they have).
 
     Args:
-        classifiers: all rows, encoded by the model that made the image features.
-        tests: the datasets.
+        answers: of all rows, by dataset.
         tokenizer: the model's tokenizer, which determines what a soup takes to store.
         variant: ``pretrained`` or the name of a finetuned method.
 
     Returns:
         One line per dataset, row, mode and seed, with the columns of `SCHEMA`.
     """
-    texts = sorted({text for row in classifiers.rows for text in row.texts})
-    sizes = tokens_stored(texts, tokenizer=tokenizer)
-    lines = [
-        {**line, "variant": variant} for test in tests for line in count(classifiers.of(test), sizes=sizes, test=test)
-    ]
+    texts: set[str] = set()
+    for of_dataset in answers:
+        for row in of_dataset.rows:
+            texts.update(row.texts)
+    sizes = tokens_stored(sorted(texts), tokenizer=tokenizer)
+    lines = []
+    for of_dataset in answers:
+        for line in count(of_dataset, sizes=sizes):
+            lines.append({**line, "variant": variant})
     return pa.Table.from_pylist(lines, schema=SCHEMA)
 
 
-def count(
-    rows: Sequence[tuple[Row, Tensor]], *, sizes: Mapping[str, int], test: TestSet
-) -> Iterator[dict[str, object]]:
-    """Lines of rows with their mean text features (C, D) on one dataset; `sizes` are `tokens_stored` of their texts."""
-    images, labels = test.image_features, test.labels
-    sums = class_sums(images, labels, n_classes=len(test.class_names))
-    means = torch.stack([mean for _, mean in rows])  # (R, C, D)
-    by_mode = {"centroid": normalize(means), "score_mean": means}
-    right = {mode: correct_per_candidate(images, labels, classes) for mode, classes in by_mode.items()}
-    for r, (row, _) in enumerate(rows):
-        for mode in MODES if row.text is None else MODES[:1]:
-            alignment, uniformity = mean_cosines(by_mode[mode][r, None], sums=sums, n_images=len(labels))
+def count(answers: Answers, *, sizes: Mapping[str, int]) -> Iterator[dict[str, object]]:
+    """Lines of rows on one dataset; `sizes` are `tokens_stored` of their texts."""
+    test = answers.test
+    labels = test.labels
+    sums = class_sums(test.image_features, labels, n_classes=len(test.class_names))
+    right = {mode: answers.right(mode) for mode in MODES}
+    for r, row in enumerate(answers.rows):
+        # A single text has one score, so both modes predict the same.
+        modes = MODES if row.text is None else MODES[:1]
+        for mode in modes:
+            classes = answers.classes[mode][r, None]  # (1, C, D)
+            alignment, uniformity = mean_cosines(classes, sums=sums, n_images=len(labels))
             line: dict[str, object] = {
                 "method": row.method,
                 "mode": mode,
@@ -235,7 +244,8 @@ def count(
                 "alignment": float(alignment),
                 "uniformity": float(uniformity),
             }
-            yield from ({**line, "seed": seed} for seed in row.seeds)
+            for seed in row.seeds:
+                yield {**line, "seed": seed}
 
 
 def tokens_stored(texts: Sequence[str], *, tokenizer: Tokenizer) -> dict[str, int]:

@@ -10,13 +10,22 @@ from itertools import chain
 
 import numpy as np
 import pyarrow as pa
-import torch
-from torch import Tensor
 
-from wsoup.core.scoring import MODES, correct, normalize
+from wsoup.core.scoring import MODES, Mode
+from wsoup.evaluate.answers import Answers
 from wsoup.evaluate.baselines import random_chains, random_descriptors
-from wsoup.evaluate.counts import Classifiers, mean_texts
-from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, Material, Row, all_seeds, judged_soups, pack_right, random_beside
+from wsoup.evaluate.counts import answers_of, mean_texts
+from wsoup.evaluate.rows import (
+    CLASS_NAME,
+    ENSEMBLE,
+    Material,
+    Row,
+    all_seeds,
+    judged_soups,
+    pack_right,
+    random_beside,
+    row_name,
+)
 from wsoup.evaluate.testsets import WHERE, TestSet
 from wsoup.texts.encoder import PromptEncoder
 
@@ -35,37 +44,27 @@ FLIPS = pa.schema([("dataset", pa.string()), ("row", pa.int64()), *_PREDICTED]) 
 CONFUSION = pa.schema([("dataset", pa.string()), *_PREDICTED, ("n_images", pa.int64())])
 
 
-def judge(
-    classifiers: Classifiers,
-    material: Material,
-    *,
-    soup: str,
-    mode: str,
-    tests: Sequence[TestSet],
-    encoder: PromptEncoder,
+def judged_tables(
+    answers: Sequence[Answers], material: Material, *, soup: str, mode: Mode, encoder: PromptEncoder
 ) -> dict[str, pa.Table]:
     """Tables of the verdict: `RIGHT`, and `FLIPS` and `CONFUSION` of the run's main soup.
 
     Args:
-        classifiers: the rows of the tables.
+        answers: of the rows of the tables, by dataset.
         material: pools and soups.
         soup: name of the main soup.
         mode: the mode in which it is judged.
-        tests: the datasets.
         encoder: encodes the random controls and the main soup.
     """
+    tests = [of_dataset.test for of_dataset in answers]
     names = judged_soups(list(material.soups))
     pair = together_rows(soup, material=material)
     # Encoded apart from the tables' rows, whose features stay the same to the last bit.
-    controls = mean_texts([*pair, *random_rows(material, soups=names)], tests=tests, encoder=encoder)
-    answers = [(test, *_predicted(controls, pair=pair, mode=mode, test=test)) for test in tests]
-    return {
-        "right": pa.concat_tables(
-            right_images(encoded, soups=names, tests=tests) for encoded in (classifiers, controls)
-        ),
-        "flips": flips(answers),
-        "confusion": confusion(answers),
-    }
+    encoded = mean_texts([*pair, *random_rows(material, soups=names)], tests=tests, encoder=encoder)
+    controls = answers_of(encoded, tests=tests)
+    right = [right_images(answers, soups=names), right_images(controls, soups=names)]
+    changes = [predictions(of_dataset, pair=pair, mode=mode) for of_dataset in controls]
+    return {"right": pa.concat_tables(right), "flips": flips(changes), "confusion": confusion(changes)}
 
 
 def random_rows(material: Material, *, soups: Sequence[str]) -> list[Row]:
@@ -87,70 +86,71 @@ def together_rows(name: str, *, material: Material) -> tuple[Row, Row]:
     return Row("", material.seeds, ("",)), Row(all_seeds(name), material.seeds, texts)
 
 
-def judged_rows(rows: Sequence[tuple[Row, Tensor]], *, soups: Sequence[str]) -> list[tuple[Row, Tensor]]:
-    """The judged ones of some rows and their mean texts: those of shared texts at full size, then the templates."""
-    of_soups = ((f"{name}_soup", random_beside(name), all_seeds(name)) for name in soups)
-    names = {CLASS_NAME.name, ENSEMBLE.name, *chain.from_iterable(of_soups)}
-    largest: dict[tuple[str, tuple[int, ...]], tuple[Row, Tensor]] = {}
-    for row, means in rows:
-        if row.method in names and row.text is None and row.offsets == (0,):
-            key = row.method, row.seeds
-            if key not in largest or len(row.texts) > len(largest[key][0].texts):
-                largest[key] = row, means
+def judged_rows(rows: Sequence[Row], *, soups: Sequence[str]) -> list[int]:
+    """Positions of the judged ones of some rows: those of shared texts at full size, then the templates."""
+    names = {CLASS_NAME.name, ENSEMBLE.name}
+    for name in soups:
+        names |= {row_name(name), random_beside(name), all_seeds(name)}
+    largest: dict[tuple[str, tuple[int, ...]], int] = {}
+    for r, row in enumerate(rows):
+        if row.method not in names or row.text is not None or row.offsets != (0,):
+            continue
+        key = (row.method, row.seeds)
+        if key not in largest or len(row.texts) > len(rows[largest[key]].texts):
+            largest[key] = r
     return list(largest.values())
 
 
-def right_images(classifiers: Classifiers, *, soups: Sequence[str], tests: Sequence[TestSet]) -> pa.Table:
+def right_images(answers: Sequence[Answers], *, soups: Sequence[str]) -> pa.Table:
     """Which test images each judged row gets right, by seed and mode; columns of `RIGHT`."""
     lines: list[dict[str, object]] = []
-    for test in tests:
-        for row, means in judged_rows(classifiers.of(test), soups=soups):
+    for of_dataset in answers:
+        test = of_dataset.test
+        right = {mode: of_dataset.right(mode).cpu().numpy() for mode in MODES}
+        for r in judged_rows(of_dataset.rows, soups=soups):
+            row = of_dataset.rows[r]
             for mode in MODES:
-                classes = normalize(means) if mode == "centroid" else means
-                right = correct(test.image_features, test.labels, classes).cpu().numpy()
-                about = {"method": row.method, "mode": mode, **test.where, "n_images": len(right)}
-                lines += [{**about, "seed": seed, "right": pack_right(right)} for seed in row.seeds]
+                about = {"method": row.method, "mode": mode, **test.where, "n_images": len(test.labels)}
+                packed = pack_right(right[mode][r])
+                for seed in row.seeds:
+                    lines.append({**about, "seed": seed, "right": packed})
     return pa.Table.from_pylist(lines, schema=RIGHT)
 
 
-def _predicted(
-    classifiers: Classifiers, *, pair: tuple[Row, Row], mode: str, test: TestSet
-) -> tuple[np.ndarray, np.ndarray]:
-    """Labels (N,) of one dataset, and the classes (2, N) that two rows predict."""
-    by_row = classifiers.of(test)
-    means = torch.stack([next(mean for row, mean in by_row if row == wanted) for wanted in pair])
-    classes = normalize(means) if mode == "centroid" else means  # (2, C, D)
-    predicted = (test.image_features @ classes.transpose(1, 2)).argmax(dim=2)
-    return test.labels.cpu().numpy(), predicted.cpu().numpy()
+Predictions = tuple[TestSet, np.ndarray, np.ndarray]
+"""A dataset, its labels (N,), and the classes (2, N) that two rows predict."""
 
 
-def flips(answers: Sequence[tuple[TestSet, np.ndarray, np.ndarray]]) -> pa.Table:
-    """Images that exactly one of two rows gets right; columns of `FLIPS`.
+def predictions(answers: Answers, *, pair: tuple[Row, Row], mode: Mode) -> Predictions:
+    """What two rows predict on one dataset."""
+    positions = [answers.rows.index(row) for row in pair]
+    predicted = answers.predicted[mode][positions].cpu().numpy()
+    return answers.test, answers.test.labels.cpu().numpy(), predicted
 
-    Args:
-        answers: datasets with their labels (N,) and the two rows' predictions (2, N).
-    """
-    lines = [
-        {
-            "dataset": test.name,
-            "row": int(test.rows[i]),
-            "label": int(labels[i]),
-            "before": int(before[i]),
-            "after": int(after[i]),
-        }
-        for test, labels, (before, after) in answers
-        for i in np.flatnonzero((before == labels) != (after == labels)).tolist()
-    ]
+
+def flips(changes: Sequence[Predictions]) -> pa.Table:
+    """Images that exactly one of two rows gets right; columns of `FLIPS`."""
+    lines = []
+    for test, labels, (before, after) in changes:
+        flipped = (before == labels) != (after == labels)
+        for i in np.flatnonzero(flipped).tolist():
+            line: dict[str, object] = {
+                "dataset": test.name,
+                "row": int(test.rows[i]),
+                "label": int(labels[i]),
+                "before": int(before[i]),
+                "after": int(after[i]),
+            }
+            lines.append(line)
     return pa.Table.from_pylist(lines, schema=FLIPS)
 
 
-def confusion(answers: Sequence[tuple[TestSet, np.ndarray, np.ndarray]]) -> pa.Table:
-    """Number of images by label and the predictions of two rows, as for `flips`; columns of `CONFUSION`, sorted."""
+def confusion(changes: Sequence[Predictions]) -> pa.Table:
+    """Number of images by label and the predictions of two rows; columns of `CONFUSION`, sorted."""
     lines = []
-    for test, labels, predicted in answers:
-        kinds, counts = np.unique(np.stack([labels, *predicted], axis=1), axis=0, return_counts=True)  # (kinds, 3)
-        lines += [
-            {"dataset": test.name, "label": label, "before": before, "after": after, "n_images": count}
-            for (label, before, after), count in zip(kinds.tolist(), counts.tolist(), strict=True)
-        ]
+    for test, labels, predicted in changes:
+        each = np.stack([labels, *predicted], axis=1)  # (N, 3)
+        kinds, counts = np.unique(each, axis=0, return_counts=True)  # (kinds, 3), (kinds,)
+        for (label, before, after), count in zip(kinds.tolist(), counts.tolist(), strict=True):
+            lines.append({"dataset": test.name, "label": label, "before": before, "after": after, "n_images": count})
     return pa.Table.from_pylist(lines, schema=CONFUSION)

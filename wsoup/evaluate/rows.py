@@ -231,7 +231,7 @@ def row_name(soup: str) -> str:
     return soup if soup == CLASS_NAME.name else f"{soup}_soup"
 
 
-def judged_mode(name: str, *, mode: str) -> str:
+def judged_mode(name: str, *, mode: Literal["centroid", "score_mean", "paper"]) -> Literal["centroid", "score_mean"]:
     """The mode in which a soup is judged and drawn, given ``report.mode``.
 
     ``paper`` means centroid for the descriptor soup and score mean for any other.

@@ -16,7 +16,7 @@ import torch
 
 from wsoup.core.draws import named_generator
 from wsoup.disk import store
-from wsoup.evaluate.counts import evaluate, mean_texts
+from wsoup.evaluate.counts import answers_of, evaluate, mean_texts
 from wsoup.evaluate.rows import Row, row_name
 from wsoup.evaluate.testsets import TestSet
 from wsoup.finetune.tuned import load_tuned, snapshots_in
@@ -89,7 +89,8 @@ def encode_and_evaluate(
 ) -> pa.Table:
     """Results of the run's encoder, a finetuned model, whose image features `tests` have; computed resumably."""
     classifiers = mean_texts(rows, tests=tests, encoder=PromptEncoder.of(run.encoder), run=run, label=label)
-    return evaluate(classifiers, tests=tests, tokenizer=run.encoder.tokenizer, variant=variant)
+    answers = answers_of(classifiers, tests=tests)
+    return evaluate(answers, tokenizer=run.encoder.tokenizer, variant=variant)
 
 
 def seen_by(

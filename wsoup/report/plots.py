@@ -7,6 +7,7 @@ every row when it compares.
 from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -91,7 +92,7 @@ def transfer(path: Path) -> Sequence[Row]:
     ]
 
 
-def by_size(results: Results, *, mode: str) -> Sequence[Row]:
+def by_size(results: Results, *, mode: Literal["centroid", "score_mean", "paper"]) -> Sequence[Row]:
     """Accuracy of the pretrained encoder against the number of members: {method, m, mean, accuracy, std}.
 
     Soups in the mode in which they are judged; `mode` is ``report.mode``. Texts of a single size are a point.
