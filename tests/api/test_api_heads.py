@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -82,3 +84,16 @@ def test_a_soup_and_a_head_are_not_confused(model, images, tmp_path):
         wsoup.zero_shot_accuracy(images.features, images.labels, classifier=head.soup)
     accuracy = wsoup.zero_shot_accuracy(images.features, images.labels, classifier=head)
     assert accuracy.n_correct == int((head.predict(images.features) == images.labels).sum())
+
+
+@pytest.mark.parametrize("logarithm", [torch.nan, torch.inf, -torch.inf, 80.0])
+def test_a_logit_scale_that_no_softmax_can_use_is_refused(model, images, logarithm):
+    """One check for heads and for adaptation; e^80 is beyond what float32 multiplies and divides by."""
+    broken = copy.deepcopy(model["model"])
+    broken.logit_scale.data.fill_(logarithm)
+    texts = torch.eye(images.features.shape[1], 5)
+    with pytest.raises(ParamsError, match=r"logit_scale is .*expected a finite number above 0"):
+        wsoup.adapt(images.features, classifier=texts, model=broken)
+    names = [f"class {i}" for i in range(int(images.labels.max()) + 1)]
+    with pytest.raises(ParamsError, match=r"logit_scale is .*expected a finite number above 0"):
+        wsoup.fit_head(images.features, images.labels, class_names=names, model=broken, tokenizer=model["tokenizer"])

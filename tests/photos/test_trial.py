@@ -170,6 +170,29 @@ def test_without_network_it_ends_at_once(in_tmp, monkeypatch):
     write_image_folder(Path("photos"), splits={"train": 1, "test": 1}, classes=COLOURS)
     code, _, errors = run("try", "photos", "--model", "ViT-B-32", "--pretrained", "laion400m_e31")
     assert code == 1
-    assert "cannot be loaded: Failed to download" in errors.splitlines()[-1]
-    (_, _, errors) = run("try", "photos", "--pretrained", "no.pt")
+    assert errors == (
+        "error: the weights of ViT-B-32 / laion400m_e31 are not on this machine, and the hub does not answer; connect "
+        "to the network, or name files that you have: --pretrained FILE --config FILE (its open_clip config)\n"
+    )
+    (_, _, errors) = run("try", "photos", "--model", "ViT-B-32", "--pretrained", "no.pt")
     assert "no.pt, the weights of wsoup try, is not a file here" in errors.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("options", "missing"),
+    [
+        (["--pretrained", "w.pt"], "--pretrained w.pt is a weights file; name its model, too: --config FILE"),
+        (["--config", "own.json"], "--config own.json is a model without weights; add --pretrained FILE"),
+        (
+            ["--model", "own-clip", "--pretrained", "w.pt"],
+            "open_clip has no model 'own-clip'; for a model of your own give --config FILE (its open_clip config) "
+            "beside --pretrained FILE",
+        ),
+    ],
+)
+def test_an_incomplete_local_model_is_told_which_option_is_missing(in_tmp, options, missing):
+    write_image_folder(Path("photos"), splits={"train": 1, "test": 1}, classes=COLOURS)
+    code, printed, errors = run("try", "photos", *options)
+    assert (code, printed) == (1, "")
+    assert missing in errors
+    assert not Path("tried").exists()

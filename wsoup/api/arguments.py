@@ -39,6 +39,8 @@ def checked_labels(labels: Labels, *, n_images: int, class_names: Sequence[str])
             )
         labels = [number_of[name] for name in values]
     y = tensor(labels, name="labels")
+    if y.is_floating_point() and bool((y == y.round()).all()):
+        y = y.long()  # whole numbers from a table with missing cells elsewhere, or from NumPy's default
     if y.shape != (n_images,) or y.is_floating_point() or y.is_complex() or y.dtype == torch.bool:
         raise DataError(
             f"labels has shape {tuple(y.shape)} and holds {y.dtype}; expected ({n_images},), for each image a whole "
@@ -62,6 +64,12 @@ def checked_classifier(classifier: object, *, n_features: int, name: str = "clas
         MismatchError: another size than the images' features.
         DataError: no array, NaN, infinity, or a class whose weights are all zeros.
     """
+    if callable(getattr(classifier, "classifier", None)):
+        raise DataError(f"{name} is a soup; expected its class weights (D, C): soup.classifier(class_names=, ...)")
+    if callable(getattr(classifier, "predict", None)):
+        raise DataError(
+            f"{name} is {type(classifier).__name__}; expected class weights (D, C), as of soup.classifier()"
+        )
     weights = tensor(classifier, name=name)
     if weights.dim() != 2 or weights.shape[0] != n_features or not weights.shape[1]:
         raise MismatchError(f"{name} has shape {tuple(weights.shape)}; expected ({n_features}, C), features by classes")

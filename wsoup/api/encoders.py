@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from wsoup.api.hub import DEFAULTS, is_weights_file, unreachable, work_offline_unless_the_hub_answers
 from wsoup.api.model import in_memory
 from wsoup.api.transformers import HF, from_transformers
 from wsoup.base.errors import MismatchError, MissingError, ModelError, ParamsError
 from wsoup.params.inputs import EncoderParams
 from wsoup.params.section import parse, read_yaml
 from wsoup.soup.soup import Soup
+from wsoup.towers.config import known_config
 from wsoup.towers.encoder import Encoder, choose_device, load_encoder
 
 IDENTITY = ("config", "weights", "sha256", "quick_gelu", "precision")
 """Keys of an encoder id that decide its features; the other keys are names."""
 PREPROCESSING = {"image_mean": "mean", "image_std": "std", "interpolation": "interpolation"}
 """Keys of section `encoder` -> keys of a soup's preprocessing."""
-DEFAULTS = {"model": "ViT-B-32", "pretrained": "openai"}
-"""The encoder where nothing names one."""
-PATIENCE = 5.0
-"""Seconds to wait for the hub."""
 
 
 @dataclass(frozen=True)
@@ -58,14 +57,38 @@ class EncoderOptions:
                 f"{origin} does not say how its encoder ({params.model}) is loaded; give --model and --pretrained, or "
                 "make it with encoder={'model': ..., 'pretrained': ...}"
             )
+        self._check_together(params)
         if params.weights_file is None:
-            _offline_unless_the_hub_answers()
-        elif not params.weights_file.is_file():
+            return _downloaded(params, device=device)
+        if not params.weights_file.is_file():
             raise MissingError(
                 f"{params.pretrained}, the weights of {origin}, is not a file here; run in the folder of its "
                 "params.yaml, or correct --pretrained FILE (and --config FILE)"
             )
         return load_encoder(params, device=choose_device(device))
+
+    def check_for_a_new_encoder(self) -> None:
+        """Raise ParamsError for a weights file alone, where no soup, head or params.yaml names its model."""
+        if self.pretrained is None or self.model is not None or self.config is not None:
+            return
+        if is_weights_file(self.pretrained):
+            raise ParamsError(
+                f"--pretrained {self.pretrained} is a weights file; name its model, too: --config FILE (its open_clip "
+                "config), or --model NAME if open_clip has it"
+            )
+
+    def _check_together(self, params: EncoderParams) -> None:
+        """Raise ParamsError for options of a local model of which one is missing or contradicts another."""
+        if self.config is not None and params.weights_file is None:
+            raise ParamsError(f"--config {self.config} is a model without weights; add --pretrained FILE")
+        if self.config is not None and params.model != Path(self.config).stem:
+            raise ParamsError(f"--config {self.config} names the model itself; leave out --model {params.model}")
+        own_model = self.model is not None and params.weights_file is not None and params.config is None
+        if own_model and not params.comes_with_weights and known_config(params) is None:
+            raise ParamsError(
+                f"open_clip has no model {params.model!r}; for a model of your own give --config FILE (its open_clip "
+                "config) beside --pretrained FILE"
+            )
 
     def _given(self) -> dict[str, Any]:
         model = {"model": Path(self.config).stem} if self.config is not None else {}
@@ -82,18 +105,30 @@ class EncoderOptions:
     def of_params(self, params: Path, *, device: str) -> Encoder:
         """Load the encoder of a params.yaml, or the default one where there is none."""
         defaults = DEFAULTS if self.model else _in_params(params) or DEFAULTS
+        if defaults is DEFAULTS:
+            self.check_for_a_new_encoder()
         return self.load(device=device, origin=str(params), defaults=defaults)
 
 
-def _offline_unless_the_hub_answers() -> None:
-    """Spare a user without Hugging Face's hub a minute of retries."""
-    from huggingface_hub import constants, get_session
+def _downloaded(params: EncoderParams, *, device: str | None) -> Encoder:
+    """Load an encoder with weights of the hub, or those downloaded before."""
+    names = {"model": params.model, "pretrained": str(params.pretrained)}
+    if params.model.startswith("local-dir:"):
+        return load_encoder(params, device=choose_device(device))
+    work_offline_unless_the_hub_answers(**names)
+    from huggingface_hub import constants
 
     if not constants.HF_HUB_OFFLINE:
-        try:
-            get_session().head(constants.ENDPOINT, timeout=PATIENCE)
-        except Exception:  # whatever keeps it from answering
-            constants.HF_HUB_OFFLINE = True
+        return load_encoder(params, device=choose_device(device))
+    logging.disable(logging.ERROR)  # open_clip logs what its error says again
+    try:
+        return load_encoder(params, device=choose_device(device))
+    except ModelError as error:
+        if "Failed to download" in str(error):
+            raise ModelError(unreachable(**names)) from None
+        raise
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 def encoder_of(

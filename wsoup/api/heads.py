@@ -5,14 +5,14 @@ from __future__ import annotations
 import torch
 
 from wsoup.api.arguments import EncoderNames, Features, Labels, Precision, Tokenizer, checked_labels
-from wsoup.api.model import at_work, in_memory
+from wsoup.api.model import at_work, checked_logit_scale, in_memory
 from wsoup.api.soups import TEMPLATE
 from wsoup.base.arguments import at_the_door
 from wsoup.base.class_names import Names
 from wsoup.heads.head import Head, best_head
 from wsoup.heads.kinds import checked
 from wsoup.soup.soup import Member, Soup, Template
-from wsoup.texts.classes import class_texts, logit_scale_of
+from wsoup.texts.classes import class_texts
 from wsoup.texts.encoder import PromptEncoder
 
 
@@ -53,10 +53,11 @@ def fit_head(
     """
     x, names = torch.as_tensor(features).cpu(), list(class_names)
     y = checked_labels(labels, n_images=len(x), class_names=names).cpu()
+    scale = checked_logit_scale(model)
     with at_work(model, bars=False):
         tower = in_memory(model, tokenizer=tokenizer, names=encoder, precision=precision)
         bare = Soup("class_name", 0, template or TEMPLATE, tower.id, (Member(""),), preprocessing=tower.preprocessing)
         soup, template = soup or bare, template or (soup or bare).template
         texts = class_texts(soup, template=template, class_names=names, encoder=PromptEncoder.of(tower))  # (C, D)
-    shots, note = checked(x, y, texts=texts.T, logit_scale=logit_scale_of(model), names=names)
+    shots, note = checked(x, y, texts=texts.T, logit_scale=scale, names=names)
     return best_head(shots, kind=kind, soup=soup, template=template, class_names=names, encoder=tower.id, note=note)

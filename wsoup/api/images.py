@@ -1,7 +1,7 @@
 """Image files and images in memory to features."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -28,9 +28,16 @@ def _image(value: object) -> str | Image.Image:
     return os.fspath(value)
 
 
+def _listed(value: object) -> object:
+    """One picture as a list of it, and what a generator yields."""
+    if isinstance(value, Image.Image):
+        return [value]
+    return list(value) if isinstance(value, Iterator) else listed(value)
+
+
 Photos = Annotated[
     Sequence[Annotated[str | os.PathLike[str] | Image.Image, PlainValidator(_image)]],
-    BeforeValidator(listed),
+    BeforeValidator(_listed),
     Field(min_length=1),
 ]
 """Image files, Pillow images, or both."""
@@ -50,7 +57,8 @@ def encode_images(
     """Features of image files, as in the pipeline: upright RGB, decoded in other processes while the model works.
 
     Args:
-        paths: N image files, Pillow images, or both; if there is a Pillow image, this process decodes all.
+        paths: N image files, Pillow images, or both, in a list or from a generator; or one Pillow image. If there is
+            a Pillow image, this process decodes all.
         model: with `encode_image`; it is used in eval mode, on its own device.
         preprocess: RGB image -> (3, H, W) float32, the last value of `open_clip.create_model_and_transforms`.
         batch_size: images in one forward pass.

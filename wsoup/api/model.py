@@ -15,8 +15,13 @@ from wsoup.api.arguments import Tokenizer
 from wsoup.base.errors import ParamsError
 from wsoup.runtime.process import kept_memory
 from wsoup.runtime.work import showing
+from wsoup.texts.classes import logit_scale_of
 from wsoup.texts.models import check_texts
 from wsoup.towers.encoder import AUTOCAST, Encoder, encoder_id, preprocessing_of
+
+SMALLEST_SCALE = 1e-30
+LARGEST_SCALE = 1e30
+"""Bounds of `wsoup.core.arrays.Positive`, for a scale that a model brings."""
 
 
 @contextmanager
@@ -88,6 +93,17 @@ def in_memory(
         device=device,
         dtype=AUTOCAST[precision],
     )
+
+
+def checked_logit_scale(model: object) -> float:
+    """The factor that the model multiplies cosines by; ParamsError unless float32 can compute with it."""
+    scale = logit_scale_of(model)
+    if not SMALLEST_SCALE < scale < LARGEST_SCALE:  # NaN is in no order
+        raise ParamsError(
+            f"the model's logit_scale is {scale:g} after exp(); expected a finite number above 0, such as CLIP's 100: "
+            "repair model.logit_scale"
+        )
+    return scale
 
 
 def _not_given(_: object) -> Tensor:

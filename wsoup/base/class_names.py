@@ -35,9 +35,16 @@ def checked_names(class_names: Names) -> list[str]:
 
 # ---------------------------------------------------------------------------------- class names as people write them
 
-CAMEL = re.compile(r"(?<=[^\W\d_A-Z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-NOISE = re.compile(r"\beasy$|\b\d+\b")
-"""Words that sort or grade folders and name nothing: Caltech-101's ``Faces_easy``, CUB's ``001.Albatross``."""
+CAMEL = re.compile(r"(?<=[^\W\d_A-Z]{2})(?=[A-Z])|(?<=[A-Z]{2})(?=[A-Z][a-z])")
+"""Between two words of ``AnnualCrop`` or ``XMLFile``, but not in ``iPhone`` or ``TVmonitor``."""
+WNID = re.compile(r"^n\d{8}[_ .-]+")
+"""WordNet's number of an ImageNet class."""
+GRADE = re.compile(r"[_ ]easy$")
+"""Caltech-101's ``Faces_easy``."""
+FIRST_NUMBER = re.compile(r"^\d+[_ .]+")
+"""CUB's ``001.Albatross``; but ``7-up`` is a word."""
+LAST_NUMBER = re.compile(r"[_ .-]*(\(\d+\)|(?<=[_ .-])\d+)$")
+"""A copy's number: ``cat (1)``, ``cat-2``."""
 
 
 def key(name: str) -> str:
@@ -54,16 +61,22 @@ def tidy(name: str) -> str:
 
     >>> tidy("AnnualCrop"), tidy("001.Black_footed_Albatross"), tidy("Faces_easy"), tidy("42")
     ('annual crop', 'Black footed Albatross', 'Faces', '42')
+    >>> tidy("n01440763_tench"), tidy("cat (1)"), tidy("cat-2"), tidy("7-up"), tidy("TVmonitor"), tidy("iPhone")
+    ('tench', 'cat', 'cat', '7-up', 'TVmonitor', 'iPhone')
     """
-    words = _words(name)
-    bare = " ".join(NOISE.sub(" ", words).split())
-    return bare if any(letter.isalpha() for letter in bare) else words
+    bare = name
+    for noise in (WNID, GRADE, FIRST_NUMBER, LAST_NUMBER):
+        bare = noise.sub("", bare)
+    has_letter = any(letter.isalpha() for letter in bare)
+    return _words(bare if has_letter else name)
 
 
 def _words(name: str) -> str:
     name = unicodedata.normalize("NFC", name)
     split = CAMEL.sub(" ", name)
-    return " ".join(re.sub(r"[_.]+", " ", split.lower() if split != name and " " not in name else split).split())
+    if split != name and " " not in name:
+        split = split.lower()  # the capitals only marked where words begin
+    return " ".join(re.sub(r"[_.]+", " ", split).split())
 
 
 def proposed(folders: Sequence[str]) -> list[str]:

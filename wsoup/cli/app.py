@@ -105,7 +105,10 @@ def packages_command(
 
 @app.command("plan")
 def plan_command(
-    device: Annotated[str | None, typer.Option(help="Hours on one h200, h100, a100, l40s, l4 or t4, not here.")] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(help="Estimate hours on one h200, h100, a100, l40s, l4 or t4, instead of this machine."),
+    ] = None,
 ) -> None:
     """Show what `dvc repro` would run, and about how long each stage takes (to a factor of two).
 
@@ -119,9 +122,9 @@ def plan_command(
 
 @app.command("cache")
 def cache_command(
-    prune: Annotated[bool, typer.Option("--prune", help="Remove what no stage can use.")] = False,
+    prune: Annotated[bool, typer.Option("--prune", help="Remove what no stage can use any more.")] = False,
 ) -> None:
-    """Show what .cache/wsoup holds, with sizes, and what of it no stage can use.
+    """Show what .cache/wsoup holds, with sizes, and what no stage can use any more.
 
     Example: wsoup cache --prune
     """
@@ -145,7 +148,7 @@ def profile_demo(
     out: Out = None,
     force: Force = False,
 ) -> None:
-    """The toy world: everything drawn and trained by the pipeline itself.
+    """The toy world: images that wsoup draws, and a small CLIP that comes with it.
 
     Example: wsoup profile demo --out params.yaml
     """
@@ -177,7 +180,7 @@ def profile_paper(
     words: Annotated[
         str | None,
         typer.Option(
-            help="A file of common words, wherever it lies; the authors used google-10000-english-no-swears.txt "
+            help="Path to a file of common words; the authors used google-10000-english-no-swears.txt "
             "(default: words of wordfreq; their rows are marked)."
         ),
     ] = None,

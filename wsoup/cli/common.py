@@ -47,12 +47,14 @@ WeightsIn = Annotated[Path, typer.Option("--params", help="The params file with 
 Model = Annotated[
     str | None, typer.Option(help="An open_clip model; `try` and `classify` also take hf:NAME of transformers.")
 ]
-Pretrained = Annotated[str | None, typer.Option(help="Its tag in open_clip, or a weights file.")]
+Pretrained = Annotated[str | None, typer.Option(help="Tag of its weights in open_clip, or a weights file.")]
 Config = Annotated[str | None, typer.Option(help="An open_clip JSON config, for a local model.")]
 ImageMean = Annotated[
-    Any, typer.Option(parser=_three, metavar="R,G,B", help="Mean of red, green and blue: .5,.5,.5, for a local model.")
+    Any, typer.Option(parser=_three, metavar="R,G,B", help="Mean of each channel, such as .5,.5,.5, for a local model.")
 ]
-ImageStd = Annotated[Any, typer.Option(parser=_three, metavar="R,G,B", help="Their standard deviation.")]
+ImageStd = Annotated[
+    Any, typer.Option(parser=_three, metavar="R,G,B", help="Standard deviation of each channel, for a local model.")
+]
 Interpolation = Annotated[str | None, typer.Option(help="bicubic or bilinear, for a local model.")]
 
 

@@ -49,7 +49,7 @@ def check_command(
 
 @verify_app.command("paper")
 def verify_paper(params: ParamsFile = Path("params.yaml")) -> None:
-    """Score the authors' searches and evaluated texts again; differences in counts mean exit code 1.
+    """Score the authors' searches and evaluated texts again; exits with 1 if counts differ.
 
     Needs ViT-B-16 / openai as in profile `paper` and test images of any of the
     paper's datasets (stage embed); for the searches also ImageNet's few-shot

@@ -159,25 +159,32 @@ def try_command(
     interpolation: common.Interpolation = None,
     template: Annotated[str, typer.Option(help="Prompt template with one {}.")] = "a photo of a {}.",
     shots: Annotated[
-        int, typer.Option(min=1, help="Photos per class for the head, if it has as many; the others are held out.")
+        int,
+        typer.Option(
+            min=1, help="Photos per class to learn from, if it has as many; the rest are held out for testing."
+        ),
     ] = 16,
-    seed: Annotated[int, typer.Option(min=0, help="Of the words and the shots.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed for choosing words and shots.")] = 1,
     out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("tried"),
     force: common.Force = False,
     device: common.Device = "auto",
 ) -> None:
-    """Which to use on these labelled photos: class names alone, 80 templates, a soup of words, or a head?
+    """Compare class names, 80 templates, a word soup and a head on labelled photos.
 
     Writes predictions.csv, soup.json, head.safetensors, classes.txt and a contact
     sheet. The default model is ViT-B-32 / openai.
 
     Example: wsoup try photos --model ViT-B-32 --pretrained openai
     """
-    from wsoup.api.encoders import DEFAULTS, EncoderOptions
+    from wsoup.api.hub import DEFAULTS, check_downloads
+
+    check_downloads(model=model, pretrained=pretrained, config=config)  # before seconds of imports
+    from wsoup.api.encoders import EncoderOptions
     from wsoup.photos import trial
 
     claim([("--out", out / name) for name in trial.FILES], inputs=[classes], force=force)
     options = EncoderOptions(model, pretrained, config, image_mean, image_std, interpolation)
+    options.check_for_a_new_encoder()
     wanted = trial.look(photos, shots=shots, seed=seed, template=template, classes=classes)
     encoder = options.load(device=device, origin="wsoup try", defaults=DEFAULTS)
     result = trial.trial(wanted, encoder=encoder)

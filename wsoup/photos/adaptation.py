@@ -15,13 +15,13 @@ import torch
 from torch import Tensor
 
 from wsoup.api.arguments import Features, checked_classifier
+from wsoup.api.model import checked_logit_scale
 from wsoup.base.arguments import at_the_door
 from wsoup.base.errors import DataError
 from wsoup.core.arrays import Positive
 from wsoup.core.scoring import normalize
 from wsoup.photos.estimation import Adapted, Statistics, estimate, predict_softly
 from wsoup.runtime import threads
-from wsoup.texts.classes import logit_scale_of
 
 FEWEST = 8
 """Fewest images in a pile, for each class of the classifier."""
@@ -54,7 +54,7 @@ def adapt(
     """
     x = torch.as_tensor(features)
     texts = normalize(checked_classifier(classifier, n_features=x.shape[1])).T.cpu()
-    scale = logit_scale_of(model) if logit_scale is None else logit_scale
+    scale = checked_logit_scale(model) if logit_scale is None else logit_scale
     return adapted_to(x.cpu(), texts=texts, logit_scale=scale)
 
 

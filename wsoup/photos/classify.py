@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from wsoup.api.model import checked_logit_scale
 from wsoup.core.scoring import normalize
 from wsoup.evaluate.baselines import ensemble_prompts
 from wsoup.heads.head import Head
@@ -18,7 +19,7 @@ from wsoup.photos.estimation import Adapted
 from wsoup.photos.files import Photo
 from wsoup.runtime.work import counting, progress
 from wsoup.soup.soup import Member, Soup
-from wsoup.texts.classes import class_texts, logit_scale_of, soup_features
+from wsoup.texts.classes import class_texts, soup_features
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder
 from wsoup.towers.models import ensemble_templates
@@ -93,7 +94,7 @@ class Classifier:
     def of_texts(cls, weights: Tensor, *, class_names: Sequence[str], encoder: Encoder, **made_of: Any) -> Classifier:
         """Classifier of class texts (C, D)."""
         made_of |= {"encoder": dict(encoder.id), "preprocessing": dict(encoder.preprocessing)}
-        return cls(class_names, weights.T.cpu(), logit_scale_of(encoder.model), made_of)
+        return cls(class_names, weights.T.cpu(), checked_logit_scale(encoder.model), made_of)
 
     @classmethod
     def of_head(cls, head: Head) -> Classifier:

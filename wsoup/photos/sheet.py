@@ -50,7 +50,8 @@ def write_sheet(path: Path, predictions: Sequence[Prediction], *, title: str) ->
         if members:
             figures = "".join(_figure(prediction) for prediction in members[:each])
             parts.append(f"<h2>{escape(name)} <small>{len(members):,}</small></h2><div class=sheet>{figures}</div>")
-    store.write_bytes(path, "".join(parts).encode(errors="replace"))
+    page = "".join(parts).replace("\x1b", "\\x1b")
+    store.write_bytes(path, page.encode(errors="replace"))
 
 
 def _figure(prediction: Prediction) -> str:

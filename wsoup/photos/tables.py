@@ -38,6 +38,7 @@ def _text(column: str, cell: Cell) -> Cell:
     if not isinstance(cell, str):
         return cell
     text = cell.encode(errors="backslashreplace").decode()
+    text = text.replace("\x1b", "\\x1b")  # else `cat` would send the terminal a command
     return defused_path(text) if column == "path" else defused(text)
 
 

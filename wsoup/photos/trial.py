@@ -19,6 +19,7 @@ from torch import Tensor
 
 from wsoup.api.encoders import EncoderOptions
 from wsoup.api.images import encode_images
+from wsoup.api.model import checked_logit_scale
 from wsoup.api.soups import COMMON_WORDS, common_words
 from wsoup.base.class_names import changes, proposed
 from wsoup.base.errors import DataError, MissingError, one_line
@@ -35,7 +36,7 @@ from wsoup.photos.tables import write_rows
 from wsoup.search.grow.sample import drawn
 from wsoup.soup.soup import Member, Soup
 from wsoup.statistics.advice import HEAD, Advice, advise, in_words
-from wsoup.texts.classes import class_texts, logit_scale_of
+from wsoup.texts.classes import class_texts
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder
 
@@ -253,7 +254,7 @@ def trial(wanted: Wanted, *, encoder: Encoder) -> Trial:
     if missing := [names[label] for label in range(len(names)) if label not in wanted.labels[shown]]:
         notes.append(f"no head: nothing to learn {some(missing)} from, since half of a class is held out; add photos")
     else:
-        scale, x, y = logit_scale_of(encoder.model), features[shown], wanted.labels[shown]
+        scale, x, y = checked_logit_scale(encoder.model), features[shown], wanted.labels[shown]
         shots, note = checked(x, y, texts=texts[SOUP].T, logit_scale=scale, names=names)
         head = best_head(
             shots, kind="both", soup=soup, template=template, class_names=names, encoder=encoder.id, note=note
