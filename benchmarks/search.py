@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from benchmarks.timing import Clock, Result, about, class_prompts, random_encoder, show, warm
 from wsoup.base.errors import ParamsError
 from wsoup.core.scoring import NEAR_TIE, correct_per_candidate
-from wsoup.runtime.process import keep_memory
+from wsoup.runtime.memory import keep_memory
 from wsoup.search.grow.chains import ChainsSoup
 from wsoup.search.rank.pools import common_words
 from wsoup.search.rank.ranking import Ranked

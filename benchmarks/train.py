@@ -30,7 +30,7 @@ from wsoup.finetune.passes import Passes
 from wsoup.finetune.student import Student
 from wsoup.finetune.tune_params import LastBlocksTune, PromptTune, TuneParams
 from wsoup.finetune.tuners import make_student
-from wsoup.runtime.process import keep_memory
+from wsoup.runtime.memory import keep_memory
 from wsoup.towers.encoder import Encoder, choose_device
 from wsoup.towers.models import imagenet_class_names
 

@@ -3,7 +3,8 @@
 import gc
 import sys
 
-from wsoup.runtime.process import keep_memory, leave_at_once
+from wsoup.runtime.ending import leave_at_once
+from wsoup.runtime.memory import keep_memory
 
 if sys.argv[0] == "-m":  # a stage is being started, not imported (see `sys.argv`)
     leave_at_once()

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from wsoup.base.errors import one_line
 from wsoup.core import prompts
 from wsoup.disk import store
-from wsoup.disk.code import Owner
 from wsoup.disk.files import Artifacts
+from wsoup.disk.shards import Owner
 from wsoup.params.inputs import EncoderParams
 from wsoup.params.section import Name, Sections, load
 from wsoup.pipeline import stage

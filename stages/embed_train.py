@@ -5,9 +5,9 @@ without a soup are no special case.
 """
 
 from wsoup.disk import store
-from wsoup.disk.code import Owner
 from wsoup.disk.features import read_features
 from wsoup.disk.files import Artifacts
+from wsoup.disk.shards import Owner
 from wsoup.images.embed import embed_split
 from wsoup.params.inputs import EmbedParams, EncoderParams
 from wsoup.params.section import Name, Sections, Seeds, load

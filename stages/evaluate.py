@@ -9,8 +9,8 @@ from dataclasses import replace
 import pyarrow.compute as pc
 
 from wsoup.disk import store
-from wsoup.disk.code import Owner
 from wsoup.disk.files import PRETRAINED
+from wsoup.disk.shards import Owner
 from wsoup.evaluate.classifiers import class_rows, load_material, pretrained_rows
 from wsoup.evaluate.counts import answers_of, evaluate, mean_texts
 from wsoup.evaluate.judged import judged_tables

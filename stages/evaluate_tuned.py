@@ -5,7 +5,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from wsoup.disk import store
-from wsoup.disk.code import Owner
+from wsoup.disk.shards import Owner
 from wsoup.evaluate.classifiers import class_rows, load_material, tuned_rows
 from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.testsets import load_tests

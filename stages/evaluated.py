@@ -7,8 +7,8 @@ again for a dataset that moved, or for a soup that came out the same.
 from typing import Any
 
 from wsoup.disk import store
-from wsoup.disk.code import Owner
 from wsoup.disk.files import Artifacts, evaluated_soups
+from wsoup.disk.shards import Owner
 from wsoup.params.inputs import Datasets
 from wsoup.params.section import Name, Sections, load
 from wsoup.pipeline import stage

@@ -2,8 +2,8 @@
 
 from wsoup.datasets.fewshot import split_of_seed
 from wsoup.disk import store
-from wsoup.disk.code import Owner
 from wsoup.disk.files import Artifacts
+from wsoup.disk.shards import Owner
 from wsoup.params.inputs import FewshotParams
 from wsoup.params.section import Name, Sections, Seeds, load
 from wsoup.pipeline import stage

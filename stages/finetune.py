@@ -5,8 +5,8 @@ from functools import partial
 from pathlib import Path
 
 from wsoup.disk import store
-from wsoup.disk.code import Owner, Shard
 from wsoup.disk.files import Artifacts
+from wsoup.disk.shards import Owner, Shard
 from wsoup.finetune.params import FinetuneParams
 from wsoup.finetune.train import Trainer
 from wsoup.finetune.training_set import read_training_sets

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from wsoup.check.soups import HeadParams, Heads
 from wsoup.disk import store
-from wsoup.disk.code import Owner, Shard
 from wsoup.disk.features import ImageFeatures, read_features
+from wsoup.disk.shards import Owner, Shard
 from wsoup.evaluate.rows import pack_right, row_name
 from wsoup.heads.head import Head, best_head
 from wsoup.heads.kinds import checked

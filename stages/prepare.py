@@ -4,8 +4,8 @@ from wsoup.check import preflight
 from wsoup.check.whole import load_params
 from wsoup.datasets import manifest
 from wsoup.disk import store
-from wsoup.disk.code import Owner
 from wsoup.disk.files import Artifacts
+from wsoup.disk.shards import Owner
 from wsoup.params.inputs import Datasets, FewshotParams
 from wsoup.params.section import Name, Sections, Seeds, load, one_of
 from wsoup.pipeline import stage

@@ -1,7 +1,7 @@
 """Results -> metrics, verdicts, tables and plot data: everything under reports/ except the page of `wsoup report`."""
 
-from wsoup.disk.code import Owner
 from wsoup.disk.files import Artifacts
+from wsoup.disk.shards import Owner
 from wsoup.pipeline import stage
 from wsoup.report.results import RunParams as Wanted
 from wsoup.report.run import as_written, write

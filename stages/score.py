@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from wsoup.disk import store
-from wsoup.disk.code import Owner
+from wsoup.disk.shards import Owner
 from wsoup.params.section import load
 from wsoup.pipeline import stage
 from wsoup.search.rank.params import CandidatesParams, ScoreParams

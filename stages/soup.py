@@ -5,7 +5,7 @@ from itertools import islice
 
 from wsoup.check.soups import Soups
 from wsoup.disk import store
-from wsoup.disk.code import Owner, Shard
+from wsoup.disk.shards import Owner, Shard
 from wsoup.params.section import load, one_of
 from wsoup.pipeline import stage
 from wsoup.runtime.work import finish_shards

@@ -1,7 +1,7 @@
 """Unselected texts on every dataset, random word chains on the source, and the upper bound selected on the targets."""
 
 from wsoup.disk import store
-from wsoup.disk.code import Owner
+from wsoup.disk.shards import Owner
 from wsoup.evaluate.baselines import random_chains
 from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.testsets import load_tests

@@ -2,7 +2,7 @@
 
 import sys
 
-from wsoup.runtime.process import leave_at_once
+from wsoup.runtime.ending import leave_at_once
 
 
 def main() -> None:

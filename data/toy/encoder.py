@@ -17,7 +17,7 @@ import numpy as np
 from render import whole
 from safetensors.numpy import load_file, save_file
 
-from wsoup.runtime.process import leave_at_once
+from wsoup.runtime.ending import leave_at_once
 
 MODEL = "toy-clip"
 EMBEDDING = "token_embedding.weight"

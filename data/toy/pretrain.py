@@ -31,7 +31,7 @@ from torch import Tensor, nn
 from tqdm import tqdm, trange
 from wordfreq import top_n_list
 
-from wsoup.runtime.process import leave_at_once
+from wsoup.runtime.ending import leave_at_once
 
 MODEL = "toy-clip"
 MEAN, STD = open_clip.OPENAI_DATASET_MEAN, open_clip.OPENAI_DATASET_STD  # open_clip's defaults

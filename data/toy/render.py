@@ -26,7 +26,7 @@ from PIL import Image, ImageDraw
 
 from wsoup.base.errors import WsoupError
 from wsoup.disk.store import replacing
-from wsoup.runtime.process import INTERRUPTED, interruptible, leave_at_once
+from wsoup.runtime.ending import INTERRUPTED, interruptible, leave_at_once
 
 OVERSAMPLING = 2  # images are drawn at twice the size, then averaged, for soft edges
 

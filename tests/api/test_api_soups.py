@@ -19,9 +19,9 @@ from stages import soup as soup_stage
 from wsoup.api import soups as api_soups
 from wsoup.base.errors import DataError, MismatchError, ModelError, ParamsError, PoolError
 from wsoup.disk import store
-from wsoup.disk.code import Owner
 from wsoup.disk.features import ImageFeatures, write_features
 from wsoup.disk.files import Artifacts
+from wsoup.disk.shards import Owner
 from wsoup.search.rank.pools import write_pool
 
 

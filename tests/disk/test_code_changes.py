@@ -14,7 +14,7 @@ from contextlib import contextmanager
 import pytest
 from long_stages import Miniature
 
-from wsoup.disk.code import Owner
+from wsoup.disk.shards import Owner
 
 CHANGED = ": code or packages have changed since its last run: starting again\n"
 

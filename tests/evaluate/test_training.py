@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from wsoup.core.scoring import normalize
-from wsoup.disk.code import Owner
 from wsoup.disk.files import Artifacts
+from wsoup.disk.shards import Owner
 from wsoup.evaluate.rows import Row
 from wsoup.evaluate.training import during_training, sample_images, trained_row
 from wsoup.finetune.tune_params import PromptTune

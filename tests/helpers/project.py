@@ -18,8 +18,8 @@ from repository import commit, git, new_repository
 from small_world import COLOURS, write_image_folder
 
 from wsoup.disk import code
-from wsoup.disk.code import Owner
-from wsoup.pipeline import inputs, workspace
+from wsoup.disk.shards import Owner
+from wsoup.pipeline import packages
 
 RATES = {"learning_rate": 1e-4, "prompt_factor": 10}
 LAST, PROMPT = {"kind": "last_blocks", "blocks": 1, "prompt_tokens": 3}, {"kind": "prompt", "tokens": 3}
@@ -104,7 +104,7 @@ class Project:
     def __init__(self, folder: Path, *, encoder: dict[str, str]) -> None:
         self.folder = folder
         copy_pipeline(folder)
-        (folder / inputs.VERSIONS).write_text(workspace.versions_yaml(code.installed()))
+        (folder / packages.VERSIONS).write_text(packages.versions_yaml(code.installed()))
         write_miniature(folder, encoder=encoder)
         new_repository(folder)
         self.commit("data")

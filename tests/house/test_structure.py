@@ -13,7 +13,7 @@ from project import ROOT, stage_module
 
 from wsoup.check.soups import SoupParams
 from wsoup.disk import code
-from wsoup.pipeline import workspace
+from wsoup.pipeline import folder, packages
 
 ORDER = ["base", "core", "disk", "params", "statistics", "runtime", "towers", "soup", "datasets", "images", "texts"]
 ORDER += ["search", "finetune", "heads", "evaluate", "paper", "check", "report", "profiles", "api"]
@@ -114,7 +114,7 @@ def test_importing_wsoup_is_light():
 @pytest.mark.parametrize("name", sorted(stages()))
 def test_a_stage_lists_the_rooms_its_result_depends_on(name):
     """Every module that its script imports, directly or not, is in one of them, and none is superfluous."""
-    listed = [dep for dep in stages()[name]["deps"] if dep.startswith("wsoup/") and dep != workspace.KIND]
+    listed = [dep for dep in stages()[name]["deps"] if dep.startswith("wsoup/") and dep != folder.KIND]
     assert sorted(listed) == code.rooms(ROOT / f"stages/{name}.py")
     assert len(listed) <= 11
     assert f"stages/{name}.py" in stages()[name]["deps"]
@@ -123,10 +123,10 @@ def test_a_stage_lists_the_rooms_its_result_depends_on(name):
 def test_a_soup_depends_on_the_module_of_its_kind():
     """Its params name the module, which imports nothing that the stage does not list."""
     deps = stages()["soup"]["deps"]
-    assert workspace.KIND in deps
+    assert folder.KIND in deps
     for kind in get_args(SoupParams):
         (name,) = get_args(kind.model_fields["kind"].annotation)
-        own = workspace.KIND.replace("${item.kind}", name)
+        own = folder.KIND.replace("${item.kind}", name)
         assert Path(inspect.getfile(kind)) == ROOT / own
         assert set(code.rooms(ROOT / own)) <= {*deps, own}
     assert not [path for path in code.modules(ROOT / "stages/soup.py") if path.stem in ("greedy", "chains", "top")]
@@ -147,7 +147,7 @@ def test_rooms_that_change_no_result_are_in_no_deps():
 def test_a_stage_lists_the_packages_its_result_depends_on(name):
     [listed] = [param["data/packages.yaml"] for param in stages()[name]["params"] if isinstance(param, dict)]
     deciding = set(code.packages(ROOT / f"stages/{name}.py"))
-    groups = {group for group, members in workspace.GROUPS.items() if deciding & set(members) - {"numpy"}}
+    groups = {group for group, members in packages.GROUPS.items() if deciding & set(members) - {"numpy"}}
     assert set(listed) == (groups if "models" in groups else {"numpy", *groups}), "models includes numpy"
 
 

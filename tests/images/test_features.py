@@ -15,8 +15,8 @@ from PIL import Image
 from wsoup.base.errors import ChangedError, DataError
 from wsoup.disk import features as disk_features
 from wsoup.disk import store
-from wsoup.disk.code import Owner
 from wsoup.disk.features import ImageFeatures, read_features, write_features
+from wsoup.disk.shards import Owner
 from wsoup.disk.store import sha256_file
 from wsoup.evaluate.testsets import TestSet
 from wsoup.evaluate.training import seen_by

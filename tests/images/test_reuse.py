@@ -12,8 +12,8 @@ import pytest
 from small_world import COLOURS, write_image_folder
 
 from wsoup.base.errors import ChangedError
-from wsoup.disk.code import Owner
 from wsoup.disk.files import PRETRAINED
+from wsoup.disk.shards import Owner
 from wsoup.images import decode
 from wsoup.images.embed import ImageList, embed_images
 from wsoup.images.features import Encoded

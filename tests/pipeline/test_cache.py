@@ -19,9 +19,10 @@ from typer.testing import CliRunner
 from wsoup.base.errors import MismatchError, MissingError
 from wsoup.cli import app as cli
 from wsoup.disk import code, store
-from wsoup.disk.code import Owner, Shard
-from wsoup.pipeline import inputs
-from wsoup.pipeline.workspace import look, prune
+from wsoup.disk.shards import Owner, Shard
+from wsoup.pipeline.cache import look, prune
+from wsoup.pipeline.folder import code_file
+from wsoup.pipeline.packages import VERSIONS
 
 ROOT = Path(__file__).parents[2]
 CACHE = Path(".cache/wsoup")
@@ -30,7 +31,7 @@ SLOW = '''
 import time
 from functools import partial
 from wsoup.pipeline import stage
-from wsoup.disk.code import Shard
+from wsoup.disk.shards import Shard
 from wsoup.runtime.work import finish_shards
 
 def main(owner):
@@ -56,8 +57,8 @@ def project(folder: Path) -> Path:
     (folder / "dvc.yaml").write_text(yaml.safe_dump(stages))
     (folder / "stages/slow.py").write_text(SLOW)
     for room in [*code.rooms(folder / "stages/slow.py"), *code.kinds()]:  # as `wsoup init` writes them
-        store.write_json(folder / inputs.code_file(room), code.digest(room))
-    shutil.copy(ROOT / inputs.VERSIONS, folder / inputs.VERSIONS)
+        store.write_json(folder / code_file(room), code.digest(room))
+    shutil.copy(ROOT / VERSIONS, folder / VERSIONS)
     return folder
 
 

@@ -16,7 +16,7 @@ from processes import run_stage
 from project import ROOT, write_miniature
 
 from wsoup.disk import code
-from wsoup.pipeline import inputs, workspace
+from wsoup.pipeline import packages
 
 CHAIN = "prepare:photo prepare:other candidates fewshot embed_train score:words score:descriptors soup:word"
 RUN = """
@@ -83,7 +83,7 @@ def start(tmp_path_factory: pytest.TempPathFactory, tiny_encoder_files: dict[str
     for name in ("stages", "wsoup", "data"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "world", "encoder"))
     shutil.copy(ROOT / "dvc.yaml", folder)
-    (folder / inputs.VERSIONS).write_text(workspace.versions_yaml(code.installed()))
+    (folder / packages.VERSIONS).write_text(packages.versions_yaml(code.installed()))
     write_miniature(folder, encoder=tiny_encoder_files)
     return folder
 

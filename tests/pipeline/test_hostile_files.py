@@ -23,7 +23,8 @@ from run_cli import run
 from wsoup.base.errors import LONGEST, DataError, MismatchError, MissingError, WsoupError
 from wsoup.disk import store
 from wsoup.params.section import read_yaml
-from wsoup.pipeline.workspace import create, stage_names
+from wsoup.pipeline.folder import create
+from wsoup.pipeline.status import stage_names
 from wsoup.report.results import Line, read_lines
 from wsoup.report.run import Record, as_written
 

@@ -15,7 +15,7 @@ PROGRAM = """
 import atexit, os, sys
 sys.argv[0] = "-m"  # as while Python looks for the module of `-m stages.score`
 import stages
-from wsoup.runtime.process import INTERRUPTED, interruptible
+from wsoup.runtime.ending import INTERRUPTED, interruptible
 
 atexit.register(lambda: print("cleaned"))
 try:
@@ -63,7 +63,7 @@ def test_a_caught_interrupt_restores_the_programs_handlers(number, tmp_path):
     """As in a notebook or a test: its signal handlers and its exit code are its own again."""
     (tmp_path / "program.py").write_text(f"""
 import os, signal
-from wsoup.runtime.process import interruptible
+from wsoup.runtime.ending import interruptible
 
 before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
 try:
@@ -86,7 +86,7 @@ def test_importing_a_stage_or_the_command_changes_no_handlers():
 
 ENDS = """
 import ctypes, sys
-from wsoup.runtime.process import finished, leave_at_once
+from wsoup.runtime.ending import finished, leave_at_once
 leave_at_once()
 libc = ctypes.CDLL(None)
 libc.__cxa_atexit(libc.abort, None, None)  # like a library's thread that is not joined
@@ -107,7 +107,7 @@ def test_a_closed_terminal_leaves_no_temporary_file_and_nohup_is_respected(tmp_p
     (tmp_path / "program.py").write_text("""
 import os, signal, sys
 from wsoup.disk.store import replacing
-from wsoup.runtime.process import interruptible
+from wsoup.runtime.ending import interruptible
 
 if sys.argv[1] == "nohup":
     signal.signal(signal.SIGHUP, signal.SIG_IGN)

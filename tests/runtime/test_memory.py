@@ -12,7 +12,7 @@ import sys
 import pytest
 from project import ROOT
 
-from wsoup.runtime import process
+from wsoup.runtime import memory
 
 BLOCKS = """
 import resource
@@ -24,7 +24,7 @@ def faults():
 """
 PAGES = 4 * 100 * 256
 """Pages of 4 KiB that `faults` touches."""
-glibc = pytest.mark.skipif(not process.is_glibc(), reason="only glibc's malloc is configured")
+glibc = pytest.mark.skipif(not memory.is_glibc(), reason="only glibc's malloc is configured")
 
 
 def faults(code: str, **variables: str) -> list[int]:
@@ -65,7 +65,7 @@ def test_malloc_is_not_touched_if_disabled_or_configured_by_the_user(variables):
 @glibc
 def test_malloc_of_a_callers_process_is_restored_afterwards():
     code = """
-from wsoup.runtime.process import kept_memory
+from wsoup.runtime.memory import kept_memory
 def resident():
     return int(open("/proc/self/statm").read().split()[1]) * 4 >> 10
 before = resident()

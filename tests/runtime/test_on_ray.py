@@ -18,7 +18,7 @@ from project import ROOT, Project
 
 from wsoup.base.errors import MismatchError, ModelError, ParamsError, WsoupError
 from wsoup.disk import code
-from wsoup.disk.code import Owner, Shard
+from wsoup.disk.shards import Owner, Shard
 from wsoup.runtime.work import finish_shards
 
 ray = pytest.importorskip("ray")
@@ -121,7 +121,7 @@ def missing(shards: list[Shard]) -> list[int]:
 DRIVER = """
 import time
 from functools import partial
-from wsoup.disk.code import Owner, Shard
+from wsoup.disk.shards import Owner, Shard
 from wsoup.runtime.work import finish_shards
 
 def task(shard):
@@ -177,7 +177,7 @@ from pathlib import Path
 from functools import partial
 import numpy as np
 from ray._private.utils import get_system_memory, get_used_memory
-from wsoup.disk.code import Owner, Shard
+from wsoup.disk.shards import Owner, Shard
 from wsoup.runtime.work import finish_shards
 
 os.environ["RAY_memory_usage_threshold"] = str((get_used_memory() + 2 * 2**30) / get_system_memory())

@@ -16,9 +16,9 @@ from stages import score as stage
 from wsoup.base.errors import MismatchError
 from wsoup.core.scoring import normalize
 from wsoup.disk import store
-from wsoup.disk.code import Owner
 from wsoup.disk.features import ImageFeatures, read_features, write_features
 from wsoup.disk.files import Artifacts
+from wsoup.disk.shards import Owner
 from wsoup.search.rank import statistics
 from wsoup.search.rank.pools import common_words, write_pool
 from wsoup.search.rank.ranking import read_ranked

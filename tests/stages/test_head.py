@@ -14,8 +14,8 @@ from project import ROOT, call_stage, stage_module
 
 from wsoup.base.errors import DataError
 from wsoup.disk import store
-from wsoup.disk.code import Owner
 from wsoup.disk.features import ImageFeatures, read_features, write_features
+from wsoup.disk.shards import Owner
 from wsoup.heads.head import Head
 from wsoup.soup.soup import Member, Soup
 from wsoup.texts.classes import class_texts

@@ -16,7 +16,7 @@ from wsoup.base.arguments import Flag, Whole, at_the_door, listed
 from wsoup.base.errors import DataError, one_line
 from wsoup.images.decode import BadImageError, Picture
 from wsoup.images.features import encode_files
-from wsoup.runtime.work import counting
+from wsoup.runtime.progress import counting
 from wsoup.texts.models import check_has, matrix_from, output_of
 
 

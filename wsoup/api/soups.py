@@ -23,7 +23,7 @@ from wsoup.core import prompts
 from wsoup.core.scoring import Mode
 from wsoup.disk import code
 from wsoup.params.section import parse
-from wsoup.runtime.work import progress as progress_bar
+from wsoup.runtime.progress import progress as progress_bar
 from wsoup.search.grow import search
 from wsoup.search.grow.chains import ChainsSoup
 from wsoup.search.grow.greedy import GreedySoup

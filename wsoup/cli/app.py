@@ -15,7 +15,9 @@ from wsoup.base.errors import ParamsError, not_installed
 from wsoup.cli import common, report
 from wsoup.cli.common import Force, ParamsFile, Terminal, claim
 from wsoup.cli.soups import classify_command, soup_app, try_command
-from wsoup.runtime.process import INTERRUPTED, errors_in_one_line, interruptible, keep_memory, print_anything
+from wsoup.runtime.ending import INTERRUPTED, errors_in_one_line, interruptible
+from wsoup.runtime.memory import keep_memory
+from wsoup.runtime.terminal import print_anything
 
 app = typer.Typer(
     help="Descriptor and word soups for CLIP-style models. `dvc repro` runs the pipeline; these commands surround it.",
@@ -79,9 +81,9 @@ def init_command(
 
     Example: wsoup init soups && cd soups && dvc repro
     """
-    from wsoup.pipeline import workspace
+    from wsoup.pipeline.folder import create
 
-    print(*workspace.create(folder), sep="\n")
+    print(*create(folder), sep="\n")
 
 
 @app.command("packages")
@@ -95,12 +97,13 @@ def packages_command(
     Example: wsoup packages
     """
     from wsoup.disk import code, store
-    from wsoup.pipeline import inputs, workspace
+    from wsoup.pipeline.packages import VERSIONS, check_packages, versions_yaml
 
+    installed = code.installed()
     if accept:
-        store.write_bytes(inputs.VERSIONS, workspace.versions_yaml(code.installed()).encode())
-    inputs.check_packages(code.installed())
-    print(f"{inputs.VERSIONS}: {', '.join(f'{name} {version}' for name, version in code.installed().items())}")
+        store.write_bytes(VERSIONS, versions_yaml(installed).encode())
+    check_packages(installed)
+    print(f"{VERSIONS}: {', '.join(f'{name} {version}' for name, version in installed.items())}")
 
 
 @app.command("plan")
@@ -128,9 +131,11 @@ def cache_command(
 
     Example: wsoup cache --prune
     """
-    from wsoup.pipeline import workspace
+    from wsoup.pipeline import cache
 
-    for line in (workspace.prune if prune else workspace.shown)(workspace.look()):
+    entries = cache.look()
+    lines = cache.prune(entries) if prune else cache.shown(entries)
+    for line in lines:
         print(line)
 
 

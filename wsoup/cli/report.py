@@ -30,7 +30,7 @@ def check_command(
     from wsoup.check.findings import findings
     from wsoup.check.whole import load_params
     from wsoup.disk import code
-    from wsoup.pipeline.inputs import check_packages
+    from wsoup.pipeline.packages import check_packages
 
     found, console = findings(load_params(params), deep=deep), Terminal()
     for finding in found:
@@ -101,7 +101,7 @@ def results_command(everything: Everything = False) -> None:
     """Show the last run's answer: which texts to use on the source, XD and DG, and whether the gain is noise."""
     from wsoup.report.compare import edited
     from wsoup.report.run import FILE, PAGE, as_written, digest, is_page, load_record
-    from wsoup.runtime.process import git
+    from wsoup.runtime.git import git
 
     here = Path()
     if not Path("params.yaml").is_file():

@@ -22,7 +22,7 @@ from torch import Tensor
 from wsoup.core import prompts
 from wsoup.core.scoring import MODES, class_sums, mean_cosines
 from wsoup.disk import store
-from wsoup.disk.code import Shard
+from wsoup.disk.shards import Shard
 from wsoup.evaluate.answers import Answers, answer
 from wsoup.evaluate.classifiers import check_rows
 from wsoup.evaluate.rows import Row

@@ -27,7 +27,8 @@ from wsoup.finetune.student import Student
 from wsoup.finetune.training_set import TrainingSet
 from wsoup.finetune.tune_params import SoftDescriptorsTune
 from wsoup.finetune.tuners import make_student
-from wsoup.runtime.work import SAVE_SECONDS, tick
+from wsoup.runtime.progress import tick
+from wsoup.runtime.work import SAVE_SECONDS
 from wsoup.towers.encoder import Encoder
 
 

@@ -22,9 +22,9 @@ import numpy as np
 from wsoup.base import remote
 from wsoup.base.errors import DataError, MismatchError
 from wsoup.disk import store
-from wsoup.disk.code import Owner, Shard
 from wsoup.disk.features import ImageFeatures, write_features
 from wsoup.disk.files import PRETRAINED, Artifacts
+from wsoup.disk.shards import Owner, Shard
 from wsoup.images.features import Encoded, encode_files
 from wsoup.params.inputs import EmbedParams, EncoderParams
 from wsoup.runtime.work import finish_shards

@@ -10,7 +10,7 @@ from torch import Tensor
 from wsoup.disk.features import Rows
 from wsoup.images.decode import Picture, batches
 from wsoup.images.workers import Batch
-from wsoup.runtime.work import tick
+from wsoup.runtime.progress import tick
 from wsoup.towers.encoder import Encoder
 from wsoup.towers.images import check_finite, encode_pixels, fast_images, in_two_steps, sharing_blocks
 

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from wsoup.base.errors import DataError, WsoupError
 from wsoup.disk.files import reason_of
-from wsoup.runtime.process import keep_memory
+from wsoup.runtime.memory import keep_memory
 
 AHEAD = 2
 """Batches of each process that are under way or wait to be used."""

@@ -24,8 +24,8 @@ from wsoup.core.prompts import bare
 from wsoup.core.scoring import normalize
 from wsoup.datasets.paper import PAPER
 from wsoup.disk import store
-from wsoup.disk.code import Owner
 from wsoup.disk.files import PRETRAINED, Artifacts
+from wsoup.disk.shards import Owner
 from wsoup.evaluate.classifiers import class_rows
 from wsoup.evaluate.counts import mean_texts
 from wsoup.evaluate.params import EvaluateParams

@@ -17,7 +17,7 @@ from wsoup.images.features import encode_files
 from wsoup.photos.adaptation import adapted_to
 from wsoup.photos.estimation import Adapted
 from wsoup.photos.files import Photo
-from wsoup.runtime.work import counting, progress
+from wsoup.runtime.progress import counting, progress
 from wsoup.soup.soup import Member, Soup
 from wsoup.texts.classes import class_texts, soup_features
 from wsoup.texts.encoder import PromptEncoder

@@ -1,21 +1,16 @@
-"""What a stage reads, whether it changed while the stage ran, and which code and package versions results belong to.
+"""What a stage reads, and whether it changed while the stage ran.
 
 DVC hashes params, code and data after a stage has ended, so it would record an edit made during the run as what made
 the results. A stage therefore compares its inputs at its end with those at its start, and ends with an error if they
 differ: DVC records nothing, and finished shards are kept. Nobody sees the moment between this and DVC's own look.
-
-data/packages.yaml records the versions of the packages that decide numbers. dvc.yaml lists them among each stage's
-params, so another version is a change like any other. DVC reads that file and not what is installed, so every stage,
-`wsoup check` and `make setup` compare the two.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from wsoup.base.errors import ChangedError, MismatchError, MissingError, one_line
-from wsoup.disk import code, store
+from wsoup.base.errors import ChangedError, one_line
 from wsoup.params.section import read_yaml
 
 DVC_YAML = Path("dvc.yaml")
@@ -23,7 +18,6 @@ PARAMS = "params.yaml"
 IGNORED = re.compile(r"(__init__\.py|.*\.pyc|.*\.tmp)")
 """Files that DVC leaves out (.dvcignore)."""
 PLACEHOLDER = re.compile(r"\$\{([^}]+)\}")
-VERSIONS = Path("data/packages.yaml")
 
 
 def read_inputs(stage: str) -> dict[str, object]:
@@ -109,37 +103,3 @@ def _state(path: Path) -> object:
     except OSError:
         return None
     return status.st_size, status.st_mtime_ns, status.st_ino
-
-
-def code_file(room: str) -> str:
-    """Path of a room's digest in a pipeline folder.
-
-    >>> code_file("wsoup/search/rank"), code_file("wsoup/search/grow/${item.kind}.py")
-    ('code/search/rank.json', 'code/search/grow/${item.kind}.json')
-    """
-    return f"code/{room.removeprefix('wsoup/').removesuffix('.py')}.json"
-
-
-def is_of_this_wsoup(folder: Path, *, rooms: Iterable[str]) -> bool:
-    """Whether the digests in a pipeline folder, which DVC has hashed, are those of the installed rooms and kinds."""
-    files = {room: folder / code_file(room) for room in (*rooms, *code.kinds())}
-    return all(file.is_file() and store.read_json(file) == code.digest(room) for room, file in files.items())
-
-
-def check_packages(installed: Mapping[str, str]) -> None:
-    """Compare installed versions with those that this folder's results belong to, if there is a dvc.yaml to record any.
-
-    Raises:
-        MismatchError: other versions are installed; names all of them.
-        MissingError: data/packages.yaml does not exist.
-    """
-    if not VERSIONS.is_file():
-        if not Path("dvc.yaml").is_file():
-            return
-        raise MissingError(f"{VERSIONS} does not exist: `wsoup packages --accept` writes the installed versions there")
-    entries = [entry.split() for group in read_yaml(VERSIONS).values() for entry in str(group).split(",")]
-    if differing := code.differing(installed, {entry[0]: entry[-1] for entry in entries if entry}):
-        raise MismatchError(
-            f"{'; '.join(differing)}, in {VERSIONS}, to which the results here belong: install those versions, or run "
-            "`wsoup packages --accept` and `dvc repro`, which runs again what they decide"
-        )

@@ -24,8 +24,8 @@ from wsoup.datasets import manifest
 from wsoup.datasets.paper import paper_dataset
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
-from wsoup.pipeline import workspace
 from wsoup.pipeline.inputs import PARAMS
+from wsoup.pipeline.status import reasons
 from wsoup.search.grow.kind import Growth
 from wsoup.search.rank import pools
 from wsoup.towers import config as models
@@ -101,7 +101,7 @@ def plan(*, device: str | None = None) -> tuple[dict[str, Planned], list[str]]:
     if device is not None:
         half = needs.params.encoder.precision in ("bf16", "fp16")
         rate, cores = DEVICES[device][half] * REACHED_OF_SHEET[half] * 1e12, CORES_PER_DEVICE
-    why = workspace.reasons()
+    why = reasons()
     stages = {}
     for stage, reason in why.items():
         need = needs.of(stage)

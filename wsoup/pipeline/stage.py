@@ -29,10 +29,13 @@ from filelock import FileLock, Timeout
 from wsoup.base.errors import MismatchError, WsoupError
 from wsoup.disk import code
 from wsoup.disk.atomic import check_no_link, remove_half_written
-from wsoup.disk.code import Owner
+from wsoup.disk.shards import Owner
 from wsoup.disk.store import make_cache_dir
-from wsoup.pipeline.inputs import check_packages, check_unchanged, is_of_this_wsoup, outs_by_stage, read_inputs
-from wsoup.runtime.process import INTERRUPTED, errors_in_one_line, finished, interruptible, print_anything
+from wsoup.pipeline.folder import is_of_this_wsoup
+from wsoup.pipeline.inputs import check_unchanged, outs_by_stage, read_inputs
+from wsoup.pipeline.packages import check_packages
+from wsoup.runtime.ending import INTERRUPTED, errors_in_one_line, finished, interruptible
+from wsoup.runtime.terminal import print_anything
 
 LOCK = Path("dvc.lock")
 

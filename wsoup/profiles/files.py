@@ -23,7 +23,7 @@ from wsoup.disk.store import write_bytes
 from wsoup.paper.settings import Settings
 from wsoup.paper.tables import single_texts
 from wsoup.params.section import parse_yaml
-from wsoup.runtime.process import git
+from wsoup.runtime.git import git
 from wsoup.search.rank.pools import texts_of
 
 DATA = project.file("data")

@@ -25,7 +25,7 @@ from wsoup.report import run
 from wsoup.report.results import PLACES
 from wsoup.report.run import WIDTH, Record
 from wsoup.report.tables import soup_title
-from wsoup.runtime.process import git
+from wsoup.runtime.git import git
 from wsoup.statistics.advice import signed
 from wsoup.statistics.noise import Estimate, Verdict, compare_counts, compare_images, judge
 

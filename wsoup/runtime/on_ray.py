@@ -21,7 +21,8 @@ from typing import Any
 from wsoup.base.errors import MismatchError, WsoupError
 from wsoup.disk import code
 from wsoup.disk.files import reason_of
-from wsoup.runtime.process import keep_memory, number_in
+from wsoup.runtime.environment import number_in
+from wsoup.runtime.memory import keep_memory
 from wsoup.runtime.threads import cores
 
 AHEAD = 2

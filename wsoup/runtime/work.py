@@ -1,21 +1,16 @@
-"""Long work: shards computed in this process or on a Ray cluster, which changes no byte of a result; progress bars.
-
-Bars are on stderr, or drawn by the notebook that the code runs in.
-"""
+"""Long work: shards computed in this process or on a Ray cluster, which changes no byte of a result."""
 
 import os
 import sys
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
-from tqdm.auto import tqdm
-
 from wsoup.base.errors import ParamsError
-from wsoup.disk.code import Shard
-from wsoup.runtime.process import give_back, number_in
+from wsoup.disk.shards import Shard
+from wsoup.runtime.environment import number_in
+from wsoup.runtime.memory import give_back
+from wsoup.runtime.progress import counting, showing, tick
 
 Key = TypeVar("Key", bound=Hashable)
 EXECUTORS = ("here", "ray")
@@ -33,7 +28,7 @@ def finish_shards(shards: Sequence[Shard], *, label: str, unit: str, ticks: bool
         shards: the work.
         label: for the progress bar.
         unit: what a step of the bar is.
-        ticks: whether in this process a shard moves the bar itself (`wsoup.runtime.work.tick`).
+        ticks: whether in this process a shard moves the bar itself (`wsoup.runtime.progress.tick`).
 
     Returns:
         The result of each shard, in order, read from its file when it is asked for.
@@ -94,55 +89,3 @@ def _silently(compute: Callable[[], bytes]) -> bytes:
 def save_seconds() -> float:
     """Seconds after which a long shard saves its state: ``$WSOUP_SAVE_SECONDS``, or `SAVE_SECONDS`."""
     return number_in("WSOUP_SAVE_SECONDS", SAVE_SECONDS)
-
-
-# --------------------------------------------------------------------------------------------------------- progress
-
-_IN_NOTEBOOK = any(base.__module__ == "tqdm.notebook" for base in tqdm.__mro__)
-_shown = ContextVar("bars are drawn", default=True)
-_current: list[tqdm] = []
-
-
-def progress(
-    items: Iterable[object] | None = None, *, label: str, total: int | None = None, initial: int = 0, unit: str = "it"
-) -> tqdm:
-    """A progress bar; where stderr is neither a terminal nor a notebook, one line every ten seconds."""
-    closed = sys.stderr is None  # as a caller's process may have it: `2>&-`
-    return tqdm(
-        items,
-        desc=label,
-        total=total,
-        initial=initial,
-        unit=unit,
-        mininterval=0.2 if _IN_NOTEBOOK or closed or sys.stderr.isatty() else 10.0,
-        file=sys.stderr,
-        ncols=None if _IN_NOTEBOOK else 100,
-        disable=closed or not _shown.get(),
-    )
-
-
-@contextmanager
-def counting(*, label: str, total: int, initial: int, unit: str) -> Iterator[tqdm]:
-    """A bar that tasks move by `tick`."""
-    with progress(label=label, total=total, initial=initial, unit=unit) as bar:
-        _current.append(bar)
-        try:
-            yield bar
-        finally:
-            _current.pop()
-
-
-def tick(n: int) -> None:
-    """Move the innermost bar of `counting`, if any, by n."""
-    if _current:
-        _current[-1].update(n)
-
-
-@contextmanager
-def showing(*, bars: bool) -> Iterator[None]:
-    """Draw bars within the block, or do not."""
-    token = _shown.set(bars)
-    try:
-        yield
-    finally:
-        _shown.reset(token)

@@ -24,9 +24,9 @@ from wsoup.base.errors import MismatchError
 from wsoup.core import prompts
 from wsoup.core.scoring import ImageSet, decide
 from wsoup.disk import store
-from wsoup.disk.code import Owner
 from wsoup.disk.features import read_features
 from wsoup.disk.files import Artifacts
+from wsoup.disk.shards import Owner
 from wsoup.params.inputs import EncoderParams
 from wsoup.params.section import Name, Sections, Seeds
 from wsoup.soup.soup import Cost

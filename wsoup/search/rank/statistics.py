@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from wsoup.core.scoring import AT_ONCE, NEAR_TIE, AtOnce, ImageSet, Linear, correct, own_against_others
-from wsoup.disk.code import Owner, Shard
+from wsoup.disk.shards import Owner, Shard
 from wsoup.disk.store import pack_arrays, unpack_arrays
 from wsoup.runtime.work import finish_shards
 from wsoup.search.rank.source import Source, identity

@@ -13,7 +13,7 @@ from run_cli import run
 from wsoup.base import project
 from wsoup.base.errors import DataError
 from wsoup.disk import code
-from wsoup.pipeline import inputs, workspace
+from wsoup.pipeline import folder as folders
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def folder(in_tmp) -> Path:
 def test_every_local_file_named_by_dvc_yaml_and_params_exists(folder):
     stages = yaml.safe_load((folder / "dvc.yaml").read_text())["stages"]
     named = {dep for stage in stages.values() for dep in stage.get("do", stage)["deps"]}
-    generated = ("artifacts", "$", inputs.code_file(workspace.KIND))
+    generated = ("artifacts", "$", folders.code_file(folders.KIND))
     missing = [dep for dep in named if not dep.startswith(generated) and not (folder / dep).exists()]
     assert missing == []
     assert not any(dep.startswith("wsoup") for dep in named)
@@ -47,20 +47,20 @@ def test_each_stage_depends_on_the_rooms_that_decide_it(folder):
     for name, stage in stages.items():
         listed = {dep for dep in stage.get("do", stage)["deps"] if dep.startswith("code/")}
         rooms = code.rooms(project.file(f"stages/{name}.py"))
-        assert listed - {inputs.code_file(workspace.KIND)} == {inputs.code_file(room) for room in rooms}
-        assert (inputs.code_file(workspace.KIND) in listed) == (name == "soup")
+        assert listed - {folders.code_file(folders.KIND)} == {folders.code_file(room) for room in rooms}
+        assert (folders.code_file(folders.KIND) in listed) == (name == "soup")
         for room in [*rooms, *code.kinds()]:
-            assert json.loads((folder / inputs.code_file(room)).read_text()) == code.digest(room)
+            assert json.loads((folder / folders.code_file(room)).read_text()) == code.digest(room)
 
 
 def test_a_second_init_updates_the_folder_and_keeps_the_users_changes(folder):
     (folder / "params.yaml").write_text("mine: 1\n")
     (folder / "stages/score.py").write_text("# mine\n")
     (folder / "dvc.lock").write_text("lock: 1\n")
-    record = json.loads((folder / workspace.RECORD).read_text())
+    record = json.loads((folder / folders.RECORD).read_text())
     (folder / "code/texts.json").write_text('"0"')  # written and recorded by an earlier wsoup
-    record["files"]["code/texts.json"] = workspace.hashlib.sha256(b'"0"').hexdigest()
-    (folder / workspace.RECORD).write_text(json.dumps(record))
+    record["files"]["code/texts.json"] = folders.hashlib.sha256(b'"0"').hexdigest()
+    (folder / folders.RECORD).write_text(json.dumps(record))
     lines = run("init", "soups")[1].splitlines()
     assert lines[1:] == run("init", "soups")[1].splitlines()[1:] == ["kept as you changed it: stages/score.py"]
     assert (folder / "params.yaml").read_text() == "mine: 1\n"
@@ -73,7 +73,7 @@ def test_a_folder_with_other_files_is_refused(in_tmp):
     Path("full").mkdir()
     Path("full/letter.txt").write_text("dear")
     with pytest.raises(DataError, match=r"full is not empty and was not made by `wsoup init`; name a new folder"):
-        workspace.create(Path("full"))
+        folders.create(Path("full"))
     assert [path.name for path in Path("full").iterdir()] == ["letter.txt"]
 
 

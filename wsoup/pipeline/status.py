@@ -1,0 +1,92 @@
+"""Which stages there are, and which would run again now, as DVC says.
+
+DVC skips what follows a stage that ran again and made the same bytes; that cannot be known beforehand, so everything
+behind a change counts as running.
+"""
+
+import tempfile
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import networkx
+from dvc.lock import LockNoop
+from dvc.repo import Repo, lock_repo
+from dvc.scm import NoSCM
+
+from wsoup.base.errors import MismatchError, MissingError, one_line
+from wsoup.pipeline.inputs import DVC_YAML, PARAMS
+
+
+def stage_names() -> list[str]:
+    """Every stage, such as ``score@words``, in the order of dvc.yaml.
+
+    Raises:
+        MissingError: there is no dvc.yaml.
+        MismatchError: DVC cannot read it, or it does not fit params.yaml.
+    """
+    with _repository() as repo:
+        return [stage.name for stage in repo.index.stages if Path(stage.path) == DVC_YAML.resolve()]
+
+
+def reasons() -> dict[str, str | None]:
+    """Why each stage would run, or None if it is cached; dependencies come first.
+
+    Raises:
+        MissingError, MismatchError: as `stage_names`; also for dvc.lock.
+    """
+    why: dict[str, str | None] = {}
+    with _repository() as repo:
+        status = repo.status()
+        graph = repo.index.graph  # edges lead from a stage to those it depends on
+        position = {stage: i for i, stage in enumerate(repo.index.stages)}
+        for stage in networkx.lexicographical_topological_sort(graph.reverse(), key=position.__getitem__):
+            own = _own_reason(stage, status.get(stage.addressing, []))
+            behind = [f"behind {other.addressing}" for other in graph[stage] if why[other.addressing]]
+            why[stage.addressing] = own or next(iter(behind), None)
+    # Stages of the toy world's own dvc.yaml have its path before a colon.
+    return {stage: reason for stage, reason in why.items() if ":" not in stage}
+
+
+def _own_reason(stage: Any, status: Sequence[Any]) -> str | None:
+    """Why a stage would run whatever the others do, given its part of `dvc status`."""
+    if not any(out.hash_info for out in stage.outs):
+        return "never run"
+    if stage.cmd_changed:
+        return "its command changed"
+    changed: dict[str, Any] = {}
+    for entry in status:
+        if isinstance(entry, dict):
+            for paths in entry.values():  # changed deps, changed outs
+                changed |= paths
+    keys: list[str] = []  # of params.yaml
+    for what in changed.values():
+        if isinstance(what, dict):
+            keys += what
+    names = keys or list(changed)
+    if not names:
+        return None
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"{names[0]}{more} changed"
+
+
+@contextmanager
+def _repository() -> Iterator[Any]:
+    """DVC's repository here. No lock of DVC's is taken, because a running `dvc repro` would fail to get it."""
+    if not DVC_YAML.is_file():
+        raise MissingError(f"{DVC_YAML} does not exist: run this in the folder of {DVC_YAML} and {PARAMS}")
+    try:
+        with warnings.catch_warnings(), tempfile.TemporaryDirectory() as locks:
+            warnings.simplefilter("ignore", DeprecationWarning)  # DVC's own use of other packages
+            with Repo(".", scm=NoSCM(".")) as repo:
+                repo.lock = LockNoop()
+                repo.tmp_dir = locks
+                with lock_repo(repo):  # or each of DVC's commands would read all of its files again
+                    if not repo.index.stages:
+                        raise MismatchError("it has no stages")
+                    yield repo
+    except Exception as error:  # DVC's own errors, and any that a damaged dvc.yaml or dvc.lock causes in it
+        reason = one_line(error, limit=300) or type(error).__name__
+        raise MismatchError(f"DVC cannot read {DVC_YAML} and {PARAMS}: {reason}") from None
