@@ -9,8 +9,9 @@ from evaluate_cases import evaluate_params
 from pydantic import ValidationError
 
 from wsoup.base.errors import PoolError
-from wsoup.evaluate.classifiers import class_rows, pretrained_rows, tuned_rows
-from wsoup.evaluate.rows import Material, Row
+from wsoup.evaluate import rows as rows_module
+from wsoup.evaluate.classifiers import check_rows, class_rows, pretrained_rows, tuned_rows
+from wsoup.evaluate.rows import WAFFLE, Material, Method, Row
 from wsoup.report.tables import table
 
 POOL = [f"which is {word}" for word in ("red", "blue", "old", "wet", "tall", "thin")]
@@ -158,3 +159,45 @@ def test_a_pool_with_fewer_descriptors_than_a_table_row_draws_is_refused():
         pretrained_rows(few, params=PARAMS)
     with pytest.raises(PoolError, match="random_descriptors: cannot draw 4 texts from a pool of 2"):
         tuned_rows(few, params=PARAMS, seed=1, trained=ALL)
+
+
+def test_a_method_has_its_full_size_alone_unless_it_is_sized_or_drawn(monkeypatch):
+    three = Method("three", lambda material, seed, m: ["a", "b", "c"])
+    sized = dataclasses.replace(three, name="sized", sized=True)
+    drawn = dataclasses.replace(three, name="drawn", drawn=True)
+    monkeypatch.setattr(rows_module, "BASELINES", (three, sized, drawn))
+    params = evaluate_params(m=[1, 2, 4], baseline_m=2)
+    made = [row for row in pretrained_rows(MATERIAL, params=params) if row.seeds == (1,) and row.text is None]
+    sizes = {name: [row.m for row in made if row.method == name] for name in ("three", "sized", "drawn")}
+    assert sizes == {"three": [3], "sized": [1, 2, 3], "drawn": [2, 3]}
+
+
+def test_rows_that_no_seed_changes_are_reported_for_all_seeds_and_come_first():
+    whole = [row for row in pretrained_rows(MATERIAL, params=PARAMS) if row.text is None]
+    seeds = [row.seeds for row in whole]
+    assert seeds == sorted(seeds, key=lambda of_row: (len(of_row) == 1, of_row))
+    assert {row.method for row in whole if row.seeds == (1, 2)} == {"class_name", "upper_bound"}
+
+
+def test_listed_waffle_texts_are_drawn_by_seed():
+    listed = [f"noise {i}" for i in range(20)]
+    given = dataclasses.replace(MATERIAL, waffle=listed)
+    one, again, two = (WAFFLE.texts(given, seed, m) for seed, m in ((1, 8), (1, 4), (2, 8)))
+    assert set(one) < set(listed)
+    assert (len(one), one[:4]) == (8, again)
+    assert one != two
+    assert not set(WAFFLE.texts(MATERIAL, 1, 8)) & set(listed)
+
+
+def test_a_text_must_fit_at_every_offset_of_its_row(tiny_encoder, photo):
+    """77 tokens hold a short text behind the class prompt, and no 75 null tokens besides."""
+    short, moved = Row("soup", (1,), ("old",)), Row("soup", (1,), ("old",), offsets=(0, 75))
+    check_rows([short], tests=[photo], tokenizer=tiny_encoder.tokenizer)
+    with pytest.raises(PoolError, match="dataset photo"):
+        check_rows([short, moved], tests=[photo], tokenizer=tiny_encoder.tokenizer)
+    long = "word " * 80
+    by_class = Row("gpt", (1,), prompts=[["a."], ["a."], [f"a {long}."]], dataset="photo", offsets=(0, 75))
+    with pytest.raises(PoolError, match="dataset photo, class 'oak'"):
+        check_rows([by_class], tests=[photo], tokenizer=tiny_encoder.tokenizer)
+    other = dataclasses.replace(by_class, dataset="sketch")
+    check_rows([other], tests=[photo], tokenizer=tiny_encoder.tokenizer)
