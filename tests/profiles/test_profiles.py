@@ -132,7 +132,7 @@ def test_the_authors_words_come_from_a_file_that_dvc_watches(tmp_path) -> None:
 
 
 def test_descriptors_are_an_explicit_choice() -> None:
-    code, _, errors = run("profile", "paper", "--data-root", "/data")
+    code, _, errors = run("profile", "paper", "--data-root", ".")
     message = "the paper's descriptors are needed: --gpt-descriptors DIR with the files of gpt_descriptors/ in github"
     assert (code, message in errors) == (1, True)
     assert run("profile", "paper", "--data-root", "/data", "--gpt-descriptors", "none")[:2] == (
@@ -326,3 +326,14 @@ def test_class_names_are_proposed_or_read_from_a_file(in_tmp: Path) -> None:
     assert (
         "has no line for folder 'car_side'" in run("profile", "own", "--images", "photos", "--classes", "names.txt")[2]
     )
+
+
+def test_a_folder_that_is_missing_is_named_first(in_tmp):
+    code, _, errors = run("profile", "own", "--images", "nowhere")
+    assert (code, errors) == (
+        1,
+        "error: --images nowhere is not a folder; name one with train/<class>/ and test/<class>/\n",
+    )
+    code, _, errors = run("profile", "paper", "--data-root", "/nope")
+    assert code == 1
+    assert errors.startswith("error: --data-root /nope is not a folder; name the one with CoOp's dataset folders")

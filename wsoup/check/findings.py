@@ -141,7 +141,9 @@ def dataset(name: str, *, params: Params, deep: bool) -> Iterator[Finding]:
 
 
 def _images(name: str, listing: Listing, *, params: Params, deep: bool) -> Iterator[Finding]:
-    section, (error, warning) = params.datasets[name], (partial(Finding, kind, name) for kind in ("error", "warning"))
+    section = params.datasets[name]
+    error = partial(Finding, "error", name)
+    warning = partial(Finding, "warning", name)
     table, names = manifest.select(listing, params=section, shots=params.fewshot.shots, seeds=list(params.seeds))
     yield from (Finding("fact", name, text) for text in _facts(name, listing, section=section, table=table))
     yield from map(warning, _odd_names(names, layout=section.layout))

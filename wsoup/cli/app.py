@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 import wsoup
-from wsoup.base.errors import ParamsError, not_installed
+from wsoup.base.errors import MissingError, ParamsError, not_installed
 from wsoup.cli import common, report
 from wsoup.cli.common import Force, ParamsFile, Terminal, claim
 from wsoup.cli.soups import classify_command, soup_app, try_command
@@ -117,6 +117,9 @@ def plan_command(
 
     Example: wsoup plan --device h100
     """
+    from wsoup.params.section import read_yaml
+
+    read_yaml("params.yaml")  # a missing file is said before a missing package
     from wsoup.pipeline.plan import plan, show
 
     stages, notes = plan(device=device)
@@ -198,6 +201,11 @@ def profile_paper(
     """
     from wsoup.profiles.files import NEEDS, Paper
 
+    if gpt_descriptors is None and not Path(data_root).is_dir():
+        raise ParamsError(
+            f"--data-root {data_root} is not a folder; name the one with CoOp's dataset folders, and --gpt-descriptors "
+            "DIR, or `none`"
+        )
     if gpt_descriptors is None:
         raise ParamsError(NEEDS)
     gpt = None if gpt_descriptors == "none" else gpt_descriptors
@@ -253,12 +261,16 @@ def profile_own(
     """
     from wsoup.profiles.own import own
 
+    if not Path(images).is_dir():
+        raise MissingError(f"--images {images} is not a folder; name one with train/<class>/ and test/<class>/")
     text, hint = own(
         images, model=model or "ViT-B-32", pretrained=pretrained or "", test_fraction=test_fraction, classes=classes
     )
     _put(text, out=out, force=force)
     if hint:
         print(hint, file=sys.stderr)
+    if out is not None and not (out.parent / "dvc.yaml").is_file():
+        print(f"no dvc.yaml lies beside {out}: `wsoup init FOLDER` makes a folder to run it in", file=sys.stderr)
 
 
 def _put(text: str, *, out: Path | None, force: bool) -> None:

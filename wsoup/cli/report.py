@@ -27,6 +27,9 @@ def check_command(
 
     Example: wsoup check --deep
     """
+    from wsoup.params.section import read_yaml
+
+    read_yaml(params)  # a missing file is said before a missing package
     from wsoup.check.findings import findings
     from wsoup.check.whole import load_params
     from wsoup.disk import code
