@@ -22,7 +22,9 @@ class Wanted(Sections):
 
 def main(owner: Owner, dataset: str) -> None:
     """Write the manifest of DATASET, a name in params.yaml."""
-    for problem in preflight.problems(load_params()):  # a run begins here, and its last stage may come hours later
+    # A run begins here, and the stage that would meet a problem may come hours later.
+    problem = next(preflight.problems(load_params()), None)
+    if problem is not None:
         raise problem
     params = load(Wanted)
     section = one_of("datasets", params.datasets, dataset)

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from wsoup.core import prompts
 from wsoup.finetune.train import Trainer
 
-EMA = 0.5
+EMA = 0.7
 
 
 def trainer(encoder, source, name: str, *, iterations: int) -> Trainer:

@@ -10,6 +10,7 @@ import torch
 from finetune_cases import METHODS, finetune_params
 
 from wsoup.base.errors import ParamsError
+from wsoup.finetune.averages import AveragedWeights
 from wsoup.finetune.params import SnapshotParams
 from wsoup.finetune.train import Trainer
 
@@ -53,6 +54,27 @@ def test_a_methods_own_members_iterations_and_batch_size_win(tiny_encoder, colou
 def test_every_shared_setting_reaches_the_weights(tiny_encoder, colours, change):
     usual, other = (weights(trainer(tiny_encoder, colours, "coop", **how).run()) for how in ({}, change))
     assert not torch.equal(usual["soft_prompt"], other["soft_prompt"])
+
+
+def test_the_average_keeps_the_share_ema_of_what_it_was():
+    """From 1, with the weights at 5: 0.75 x 1 + 0.25 x 5 = 2; then 0.75 x 2 + 0.25 x 5 = 2.75."""
+    parameter = torch.nn.Parameter(torch.tensor([1.0]))
+    weights = AveragedWeights({"p": parameter}, ema=0.75, iterations=2, ensemble=False)
+    averages = []
+    for _ in range(2):
+        parameter.data.fill_(5.0)
+        weights.update()
+        averages.append(float(weights.averages(2)["p"]))
+    assert averages == [2.0, 2.75]
+
+
+def test_an_average_that_keeps_everything_but_a_hundredth_stays_near_the_start(tiny_encoder, colours):
+    """With ema = 0.99 the average has moved by one per cent of the first step of the weights."""
+    run = trainer(tiny_encoder, colours, "coop", ema=0.99)
+    start = run.student.soft_prompt.detach().clone()
+    run.step()
+    moved = run.student.soft_prompt.detach() - start
+    torch.testing.assert_close(run.weights.average["soft_prompt"] - start, 0.01 * moved, rtol=1e-3, atol=1e-7)
 
 
 def test_a_loss_that_is_not_finite_is_named_by_its_first_iteration(tiny_encoder, colours, monkeypatch):

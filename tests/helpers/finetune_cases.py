@@ -19,7 +19,7 @@ SHARED: dict[str, Any] = {
     "momentum": 0.9,
     "weight_decay": 1e-5,
     "logit_scale": 60,
-    "ema": 0.5,
+    "ema": 0.7,
     "augment": {"crop": [0.3, 1.0], "flip": True},
     "log_every": 2,
 }
