@@ -18,6 +18,7 @@ from wsoup.base.errors import DataError, MissingError, ParamsError
 from wsoup.check.whole import Params, parse_params
 from wsoup.datasets.paper import PAPER
 from wsoup.paper.tables import ENCODERS
+from wsoup.params.section import parse_yaml
 from wsoup.profiles import files, own
 from wsoup.profiles.files import DATA, FOLDER, Paper, filled, template, write
 
@@ -33,6 +34,17 @@ def of_photos(images: object, **choices: Any) -> str:
 
 
 # ------------------------------------------------------------------------------------------------------ templates
+
+
+@pytest.mark.parametrize(
+    "text", [files.demo("core"), files.demo("all"), Paper("data").text()], ids=["core", "all", "paper"]
+)
+def test_readers_of_yaml_1_1_see_the_same_values_as_wsoup(text: str) -> None:
+    """``1e-05`` without a point is a text to PyYAML; small numbers that are filled in have a point as well."""
+    small = filled(text, {"finetune.weight_decay": 2e-07})
+    assert "weight_decay: 2.0e-07" in small
+    for written in (text, small):
+        assert yaml.safe_load(written) == parse_yaml(written, origin="params.yaml")
 
 
 def test_values_are_set_and_comments_stay() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from ruamel.yaml import YAML
+from ruamel.yaml import YAML, RoundTripRepresenter, ScalarNode
 
 from wsoup.base import project
 from wsoup.base.errors import ParamsError
@@ -71,6 +71,7 @@ def filled(text: str, values: Mapping[str, Any], *, head: str | None = None) -> 
         section, *keys = path.split(".")
         start, stop = _section(text, section)
         yaml, out = YAML(), io.StringIO()
+        yaml.Representer = _Representer
         yaml.preserve_quotes = True  # and lines are broken where DVC breaks them
         node = document = yaml.load(text[start:stop])
         *outer, key = section, *keys
@@ -83,6 +84,20 @@ def filled(text: str, values: Mapping[str, Any], *, head: str | None = None) -> 
         yaml.dump(document, out)
         text = text[:start] + out.getvalue() + text[stop:]
     return text if head is None else re.sub(r"\A(#.*\n)+", lambda _: SCHEMA.format("data/") + head, text)
+
+
+class _Representer(RoundTripRepresenter):
+    """Writes numbers that YAML 1.1 reads as numbers too: without a point, ``1e-05`` is a text to PyYAML."""
+
+    def represent_float(self, data: float) -> ScalarNode:
+        """As YAML 1.1 writes it: 1.0e-05."""
+        text = repr(data)
+        if "." not in text:
+            text = text.replace("e", ".0e", 1)
+        return self.represent_scalar("tag:yaml.org,2002:float", text)
+
+
+_Representer.add_representer(float, _Representer.represent_float)
 
 
 def _section(text: str, name: str) -> tuple[int, int]:
