@@ -3,8 +3,9 @@
 from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.pipeline import stage
+from wsoup.report.record import as_written
 from wsoup.report.results import RunParams as Wanted
-from wsoup.report.run import as_written, write
+from wsoup.report.run import write
 
 __all__ = ["Wanted"]  # the sections of params.yaml that this stage reads
 
@@ -13,7 +14,7 @@ def main(owner: Owner) -> None:
     """Write reports/metrics.json, verdict.json, tables/ and plots/: all of them, or none if anything fails."""
     with as_written():
         run = write(Artifacts())
-    print(f"Test images of the source. {run.judgement.answers['source'].sentence}")
+    print(f"Test images of the source. {run.judged.answers['source'].sentence}")
     print("`wsoup results` has the whole answer, `wsoup report` a page, `wsoup compare` what changed since HEAD")
 
 

@@ -12,7 +12,7 @@ from wsoup.base.errors import PoolError
 from wsoup.evaluate import rows as rows_module
 from wsoup.evaluate.classifiers import check_rows, class_rows, pretrained_rows, tuned_rows
 from wsoup.evaluate.rows import WAFFLE, Material, Method, Row
-from wsoup.report.tables import table
+from wsoup.report.labels import table
 
 POOL = [f"which is {word}" for word in ("red", "blue", "old", "wet", "tall", "thin")]
 WORDS = ["hatch", "injuring", "slab", "digital", "bins", "magnets", "keep"]

@@ -15,10 +15,12 @@ from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate import rows
 from wsoup.evaluate.classifiers import pretrained_rows, tuned_rows
 from wsoup.evaluate.rows import Material, Method, Row
-from wsoup.report import accuracy, plots, tables
+from wsoup.report import labels, plots
 from wsoup.report.accuracy import averages, finetuned_table, zero_shot_table
+from wsoup.report.counts import counts
+from wsoup.report.labels import TableRow, soup_rows, table
 from wsoup.report.results import Results
-from wsoup.report.tables import TableRow, soup_rows, table
+from wsoup.report.single_texts import single_texts
 
 PARAMS = evaluate_params()
 REVERSED = Method(
@@ -54,8 +56,8 @@ def everywhere(run: Results, *, method: str, folder: Path) -> dict[str, str]:
     tables = {
         "zero-shot": zero_shot_table(run),
         "finetuned": finetuned_table(run),
-        "single": accuracy.single_texts(folder / "texts.parquet", results=run),
-        "counts": accuracy.counts(run, together={}),
+        "single": single_texts(folder / "texts.parquet", results=run),
+        "counts": counts(run, together={}),
     }
     return {
         **{name: made.as_csv() for name, made in tables.items()},
@@ -66,7 +68,7 @@ def everywhere(run: Results, *, method: str, folder: Path) -> dict[str, str]:
 
 def test_a_baseline_needs_only_texts_and_a_line_of_the_table(monkeypatch, tmp_path):
     monkeypatch.setattr(rows, "BASELINES", (*rows.BASELINES, REVERSED))
-    monkeypatch.setattr(tables, "BEFORE_SOUPS", (*tables.BEFORE_SOUPS, NEW))
+    monkeypatch.setattr(labels, "BEFORE_SOUPS", (*labels.BEFORE_SOUPS, NEW))
     made = material(word={1: ["keep"]})
     assert Row("reversed_words", (1,), ("bals", "peek")) in pretrained_rows(made, params=PARAMS)
     assert Row("reversed_words", (1,), ("bals",), text="bals") in pretrained_rows(made, params=PARAMS)
@@ -82,7 +84,7 @@ def test_a_baseline_needs_only_texts_and_a_line_of_the_table(monkeypatch, tmp_pa
 def test_a_soup_of_params_appears_in_every_table_and_curve(tmp_path, name):
     run = results_of(f"{name}_soup", soups=(name,))
     for view, text in everywhere(run, method=f"{name}_soup", folder=tmp_path).items():
-        assert f"{name}_soup" in text or tables.soup_title(name) in text or tables.soup_label(name) in text, view
+        assert f"{name}_soup" in text or labels.soup_title(name) in text or labels.soup_label(name) in text, view
     keys = [row.key for row in soup_rows(name)]
     assert keys == [f"{name}_soup", f"{name}_soup_score_mean", f"{name}_soup_offsets"]
     assert set(averages(run)[PRETRAINED]) == {"class_name", *keys[:2]}

@@ -11,8 +11,9 @@ from evaluate_cases import evaluate_params
 from wsoup.check.whole import parse_params
 from wsoup.paper.settings import Settings
 from wsoup.profiles.files import Paper
-from wsoup.report.results import Line, Results
-from wsoup.report.tables import table
+from wsoup.report.labels import table
+from wsoup.report.lines import Line
+from wsoup.report.results import Results
 
 EVALUATE = evaluate_params(tuned_baseline_m=2)
 ROLES = {"imagenet": "source", "dtd": "xd", "eurosat": "xd", "imagenet_a": "dg"}

@@ -55,7 +55,7 @@ FACTS = {
         from wsoup.evaluate.params import EvaluateParams
         from wsoup.evaluate.rows import Material
         from wsoup.evaluate.testsets import TestSet
-        from wsoup.report.tables import table
+        from wsoup.report.labels import table
         soups = {"word": {1: ["sharp"]}}
         given = Material((1,), words=["and", "the"] * 4, descriptors=["red"] * 4, waffle=["x"] * 4, soups=soups)
         survey = {"descriptors": 1, "chains": 1, "chain_length": 1, "m": 1}

@@ -10,7 +10,7 @@ from report_made import CLASS_NAME, PAPER_ENCODER, both_seeds, paper_settings, r
 
 from wsoup.paper.settings import Settings, dataset_differs, differing, marks
 from wsoup.report.accuracy import paper_tables, zero_shot_table
-from wsoup.report.tables import table
+from wsoup.report.labels import table
 
 PAPER = Settings.of_paper()
 ROWS = {row.key: row for row in table(["descriptor", "word", "word_curve"])}

@@ -18,8 +18,9 @@ from wsoup.finetune.params import MethodParams
 from wsoup.paper import tables as paper
 from wsoup.profiles.files import methods_of
 from wsoup.report.accuracy import paper_tables, zero_shot_table
+from wsoup.report.labels import table
 from wsoup.report.results import Results
-from wsoup.report.tables import Table, table
+from wsoup.report.tables import Table
 
 METHODS = {name: MethodParams.model_validate(method) for name, method in methods_of("all").items()}
 ROWS = {row.key: row for row in table(["descriptor", "word", "word_curve"])}

@@ -25,8 +25,8 @@ from wsoup.disk import store
 from wsoup.params.section import read_yaml
 from wsoup.pipeline.folder import create
 from wsoup.pipeline.status import stage_names
-from wsoup.report.results import Line, read_lines
-from wsoup.report.run import Record, as_written
+from wsoup.report.lines import Line, read_lines
+from wsoup.report.record import Record, as_written
 
 
 def one_line_of(error: BaseException) -> str:
@@ -126,7 +126,7 @@ def test_any_error_from_a_damaged_file_is_one_line(fault: Exception) -> None:
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "[" * 20_000, '{"answer": 1}', '{"answer": ["x"]}'])
 def test_a_record_that_is_not_as_written_is_one_line(text: str) -> None:
-    with pytest.raises(MismatchError, match=r"verdict.json of HEAD is not as stage report of this wsoup writes it"):
+    with pytest.raises(MismatchError, match=r"verdict.json of HEAD was not written by stage `report` of this version"):
         Record.parse(text, origin="reports/verdict.json of HEAD")
 
 

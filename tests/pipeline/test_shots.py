@@ -7,7 +7,7 @@ import io
 
 import pytest
 
-from wsoup.report.run import load_record
+from wsoup.report.record import load_record
 
 
 @pytest.mark.slow

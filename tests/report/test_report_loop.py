@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from wsoup.report.page import write_page
-from wsoup.report.run import load_record
+from wsoup.report.record import load_record
 
 WIDTH = 100
 
@@ -128,7 +128,7 @@ def test_a_clone_without_the_cache_says_that_figures_are_another_machines(loop, 
 
 def test_unknown_revisions_and_revisions_without_a_report_are_named(loop):
     for revision, message in (
-        ("nowhere", "'nowhere' is no revision and no experiment here; see `git log` and `dvc exp list`"),
+        ("nowhere", "'nowhere' is neither a revision nor an experiment here; see `git log` and `dvc exp list`"),
         ("HEAD~1", "reports/verdict.json is not in revision HEAD~1; commit reports/ after `dvc repro`"),
     ):
         assert message in loop.run("wsoup", "compare", revision, good=False)

@@ -17,7 +17,8 @@ from run_cli import run
 from wsoup.base.errors import MissingError
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
-from wsoup.report.page import FIGURES, script_json, worst_errors, write_page
+from wsoup.report.page import FIGURES, script_json, write_page
+from wsoup.report.pictures import worst_errors
 
 BROWSER = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None

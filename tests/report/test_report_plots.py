@@ -12,7 +12,7 @@ from report_made import CLASS_NAME, both_seeds, results
 
 from wsoup.disk import store
 from wsoup.finetune.params import MethodParams
-from wsoup.report import plots
+from wsoup.report import plots, plots_training
 from wsoup.report.page import FIGURE_TEMPLATES, FIGURES, figure
 
 
@@ -100,14 +100,21 @@ def test_accuracy_against_numbers_stored():
 def test_divergence_has_every_logged_iteration_with_its_mean_over_seeds():
     """Only methods trained over a soup have any."""
     logged = {"half": [[(0, 0.2), (20, 0.1)], [(0, 0.4), (20, 0.3)]], "plain": [[(20, 0.0)], [(20, 0.1)]]}
-    rows = plots.members_kl(results(members_kl=logged | {"one_text": [], "head": []}), methods=METHODS)
+    rows = plots_training.members_kl(results(members_kl=logged | {"one_text": [], "head": []}), methods=METHODS)
     assert [(row["method"], row["lambda"], row["iteration"], row["kl"]) for row in rows] == [
         ("half", 0.5, 0, 0.3),
         ("half", 0.5, 20, 0.2),
         ("plain", 0.0, 20, 0.05),
     ]
     assert rows[0]["std"] == pytest.approx(0.1414, abs=1e-4)
-    assert plots.members_kl(results(), methods=METHODS) == []
+    assert plots_training.members_kl(results(), methods=METHODS) == []
+
+
+def test_a_seed_whose_members_are_equal_counts_as_no_divergence():
+    """Its log of the divergence is empty; the other seed's 0.4 becomes a mean of 0.2, at its own iterations."""
+    logged = {"half": [[], [(0, 0.4), (20, 0.2)]]}
+    rows = plots_training.members_kl(results(members_kl=logged), methods=METHODS)
+    assert [(row["iteration"], row["kl"]) for row in rows] == [(0, 0.2), (20, 0.1)]
 
 
 def test_accuracy_during_training_is_a_mean_over_datasets_and_then_over_seeds():
@@ -115,13 +122,13 @@ def test_accuracy_during_training_is_a_mean_over_datasets_and_then_over_seeds():
     lines = [
         [seed, i, name, pair[seed - 1] + i, 100] for seed in (1, 2) for i in (0, 2) for name, pair in counts.items()
     ]
-    points = plots.training(results(training={"half": lines}), methods=METHODS)
+    points = plots_training.training(results(training={"half": lines}), methods=METHODS)
     assert [(row["mean"], row["iteration"], row["accuracy"], row["lambda"]) for row in points] == [
         ("DG mean", 0, 5, 0.5), ("DG mean", 2, 7, 0.5), ("XD mean", 0, 25, 0.5), ("XD mean", 2, 27, 0.5),
         ("source", 0, 55, 0.5), ("source", 2, 57, 0.5),
     ]  # fmt: skip
     assert points[2]["std"] == pytest.approx(7.071, abs=1e-3)
-    assert plots.training(results(), methods=METHODS) == []
+    assert plots_training.training(results(), methods=METHODS) == []
 
 
 def test_every_figure_draws_its_data(scores, surveyed):

@@ -9,7 +9,8 @@ import pytest
 from report_made import CLASS_NAME, both_seeds, line, results
 
 from wsoup.disk.files import PRETRAINED
-from wsoup.report.tables import mean_and_std, table
+from wsoup.report.labels import table
+from wsoup.report.tables import mean_and_std
 
 BY_KEY = {row.key: row for row in table(["word", "descriptor"])}
 WORD = BY_KEY["word_soup"].method

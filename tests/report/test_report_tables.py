@@ -16,13 +16,14 @@ from wsoup.disk import store
 from wsoup.paper import tables as paper
 from wsoup.report.accuracy import (
     averages,
-    counts,
     finetuned_table,
     paper_tables,
-    single_texts,
     zero_shot_table,
 )
-from wsoup.report.tables import Table, soup_rows
+from wsoup.report.counts import counts
+from wsoup.report.labels import soup_rows
+from wsoup.report.single_texts import single_texts
+from wsoup.report.tables import Table
 
 table = zero_shot_table
 

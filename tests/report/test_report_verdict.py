@@ -10,9 +10,9 @@ from wsoup.base.errors import MissingError
 from wsoup.disk import store
 from wsoup.evaluate.params import ReportParams
 from wsoup.evaluate.rows import pack_right
+from wsoup.report.answer import WIDTH, JudgedRun, answer_lines, judge_run, metrics
 from wsoup.report.plots import gains
-from wsoup.report.run import WIDTH, answer
-from wsoup.report.verdict import Judgement, load_judgement, metrics, verdict_table
+from wsoup.report.verdict_table import verdict_table
 from wsoup.search.grow.chains import ChainsSoup
 from wsoup.search.grow.sample import SampleSoup
 
@@ -55,15 +55,13 @@ def write_head(folder, name: str, *, chance: float) -> None:
     store.write_table(folder / f"heads/{name}.parquet", pa.Table.from_pylist(lines))
 
 
-def load(folder, *, soups=None, heads=(), roles=ROLES, mode="centroid") -> Judgement:
+def load(folder, *, soups=None, heads=(), roles=ROLES, mode="centroid") -> JudgedRun:
     report = ReportParams(soup="word", mode=mode, confidence=0.95, gallery=0)
     soups = soups or {"word": WORD, "any": SAMPLE}
-    return load_judgement(
-        folder, soups=soups, heads=heads, roles=roles, n_classes=dict.fromkeys(roles, 10), report=report
-    )
+    return judge_run(folder, soups=soups, heads=heads, roles=roles, n_classes=dict.fromkeys(roles, 10), report=report)
 
 
-def judge(folder, *, soups=None, heads=(), roles=ROLES, mode="centroid", **written) -> Judgement:
+def judge(folder, *, soups=None, heads=(), roles=ROLES, mode="centroid", **written) -> JudgedRun:
     write(folder, roles=roles, **written)
     return load(folder, soups=soups, heads=heads, roles=roles, mode=mode)
 
@@ -102,7 +100,7 @@ def test_class_name_templates_soup_and_head_compete_for_the_answer(tmp_path):
     everywhere = {key: {"source", "xd", "dg"} for key in ("class_name", "templates", "soup")}
     assert {key: set(places) for key, places in metrics(judgement).items()} == everywhere | {"head": {"source", "dg"}}
     assert metrics(judgement)["head"]["dg"] == pytest.approx(95, abs=2)
-    lines = answer(judgement)
+    lines = answer_lines(judgement)
     assert len(lines) <= 13
     assert max(map(len, lines)) <= WIDTH
     assert lines[0].startswith("Test images of the source. Use the head: ")

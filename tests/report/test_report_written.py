@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from processes import run_stage
 
-from wsoup.report.tables import Table, write_reports
+from wsoup.report.run import write_reports
+from wsoup.report.tables import Table
 
 
 def files(folder: Path) -> dict[str, bytes]:

@@ -103,7 +103,7 @@ Everything = Annotated[bool, typer.Option("--all", help="All tables and rows, no
 def results_command(everything: Everything = False) -> None:
     """Show the last run's answer: which texts to use on the source, XD and DG, and whether the gain is noise."""
     from wsoup.report.compare import edited
-    from wsoup.report.run import FILE, PAGE, as_written, digest, is_page, load_record
+    from wsoup.report.record import FILE, PAGE, as_written, digest, is_page, load_record
     from wsoup.runtime.git import git
 
     here = Path()
@@ -131,7 +131,7 @@ def report_command(
     Example: wsoup report --out reports/index.html --title "Photos of my garden"
     """
     from wsoup.report.page import TITLE, write_page
-    from wsoup.report.run import as_written, is_page
+    from wsoup.report.record import as_written, is_page
 
     check_ending(out, ".html", ".htm", option="--out")
     claim([("--out", out)], force=force or is_page(out))
@@ -151,7 +151,7 @@ def compare_command(
     Example: wsoup compare HEAD~1 HEAD
     """
     from wsoup.report.compare import compare
-    from wsoup.report.run import as_written
+    from wsoup.report.record import as_written
 
     with as_written():
         print(visible(compare(first, second, everything=everything)))
@@ -172,8 +172,8 @@ def over_shots() -> str:
     """
     from wsoup.disk.store import fingerprint
     from wsoup.params.section import read_yaml
-    from wsoup.report.compare import Revision
     from wsoup.report.results import ROLES
+    from wsoup.report.revisions import Revision
 
     params = dict(read_yaml("params.yaml"))
     lines = [f"shots,variant,row,{','.join(ROLES)}"]

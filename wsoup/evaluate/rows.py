@@ -1,6 +1,6 @@
 """What is counted: the methods, each a source of texts, in the order of the paper's tables.
 
-To add a baseline, write its texts in `wsoup.evaluate.baselines`, a `Method` here, its label in `wsoup.report.tables`,
+To add a baseline, write its texts in `wsoup.evaluate.baselines`, a `Method` here, its label in `wsoup.report.labels`,
 and a test. Soups of params.yaml become methods by themselves. The report imports this module, so it must not import
 torch.
 """

@@ -1,22 +1,17 @@
-"""Results of a run: lines of counts as its stages wrote them; accuracies, per cent, are computed here and no earlier.
+"""All results of a run; accuracies, per cent, are computed here and no earlier.
 
-For one seed, a row of a table (`wsoup.report.tables`) has the mean over the datasets of a role (XD, DG). Reports show
-the mean of these over seeds and their standard deviation (n - 1). A file of results that is damaged, swapped or stale
-raises an error with its name.
+For one seed, a row of a table (`wsoup.report.labels`) has the mean over the datasets of a role (XD, DG). Reports show
+the mean of these over seeds and their standard deviation (n - 1).
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain, product
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import pydantic
-from pydantic import Field
 
-from wsoup.base.errors import MismatchError, one_line
 from wsoup.check.soups import Soups
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED
@@ -27,7 +22,8 @@ from wsoup.paper.settings import Settings
 from wsoup.paper.tables import COLUMNS
 from wsoup.params.inputs import Datasets, EncoderParams, FewshotParams
 from wsoup.params.section import Name, Sections, Seeds
-from wsoup.report.tables import TableRow, table
+from wsoup.report.labels import TableRow, table
+from wsoup.report.lines import Line, read_lines
 
 ROLES = ("source", "xd", "dg")
 MEANS = {"xd": "XD mean", "dg": "DG mean"}
@@ -48,53 +44,6 @@ class RunParams(Sections):
     heads: dict[Name, Any]  # only names are needed
     evaluate: EvaluateParams
     report: ReportParams
-
-
-class Line(pydantic.BaseModel):
-    """One line of a file of results: one classifier with one seed on one dataset.
-
-    Attributes:
-        method, mode: the row's texts, and centroid or score_mean.
-        variant: pretrained, a finetuned method or a head.
-        m: number of members; None if it differs by class.
-        offsets: number of token offsets of each member.
-        texts: mean number of texts per class, the paper's column m.
-        stored: integers that the texts take to store; None where that does not apply.
-        seed, dataset: of the counts.
-        n_correct, n_images: counts.
-        alignment, uniformity: mean cosines.
-        text: of a text that is evaluated alone.
-    """
-
-    model_config = pydantic.ConfigDict(frozen=True, strict=True)
-
-    method: str
-    variant: str
-    mode: str
-    m: int | None
-    offsets: Annotated[int, Field(ge=1)]
-    texts: float
-    stored: float | None
-    seed: int
-    dataset: str
-    n_correct: Annotated[int, Field(ge=0)]
-    n_images: Annotated[int, Field(ge=1)]
-    alignment: float
-    uniformity: float
-    text: str | None = None
-
-    @property
-    def key(self) -> tuple[str | int | None, ...]:
-        """What no two lines of a file share."""
-        return self.method, self.mode, self.m, self.offsets, self.seed, self.dataset, self.text
-
-    @property
-    def accuracy(self) -> float:
-        """Per cent."""
-        return 100.0 * self.n_correct / self.n_images
-
-
-LINES = pydantic.TypeAdapter(Annotated[list[Line], Field(min_length=1)])
 
 
 @dataclass(frozen=True)
@@ -118,7 +67,11 @@ class Cells:
     def of(self, datasets: Sequence[str]) -> np.ndarray:
         """Accuracies, per cent: (datasets, seeds), NaN where there is no line."""
         known = {(line.dataset, line.seed): line.accuracy for line in self.lines}
-        return np.array([[known.get((name, seed), np.nan) for seed in self.seeds] for name in datasets])
+        accuracies = np.full((len(datasets), len(self.seeds)), np.nan)
+        for d, dataset in enumerate(datasets):
+            for k, seed in enumerate(self.seeds):
+                accuracies[d, k] = known.get((dataset, seed), np.nan)
+        return accuracies
 
 
 @dataclass(frozen=True)
@@ -160,6 +113,18 @@ class Results:
         return tuple(sorted({line.seed for line in self.lines}))
 
     @cached_property
+    def columns(self) -> dict[str, list[str]]:
+        """Columns of tables of accuracies -> their datasets: every dataset, and after those of a role their mean."""
+        columns = {}
+        for role in ROLES:
+            names = self.datasets(role)
+            for name in names:
+                columns[name] = [name]
+            if names and role in MEANS:
+                columns[MEANS[role]] = names
+        return columns
+
+    @cached_property
     def _groups(self) -> dict[tuple[str, str, str], list[Line]]:
         groups: dict[tuple[str, str, str], list[Line]] = {}
         for line in self.lines:
@@ -183,24 +148,35 @@ class Results:
         """A row by its key in metrics.json; ``word_soup@4`` is its first four members. None if no soup has that key."""
         name, _, m = key.partition("@")
         row = next((row for row in self.table if row.key == name), None)
-        return replace(row, m=int(m)) if row is not None and m else row
+        if row is not None and m:
+            return replace(row, m=int(m))
+        return row
 
     def rows(self) -> Iterator[tuple[str, TableRow, Cells]]:
         """(variant, row, cells) of every row with results, in the order of tables."""
-        for variant, row in product(self.variants, self.table):
-            cells = self.cells(variant, row)
-            if cells is not None:
-                yield variant, row, cells
+        for variant in self.variants:
+            for row in self.table:
+                cells = self.cells(variant, row)
+                if cells is not None:
+                    yield variant, row, cells
 
     def cells(self, variant: str, row: TableRow) -> Cells | None:
         """Results of one row at the size that tables show; None where there are none."""
         lines = self._groups.get((variant, row.method.name, row.mode), ())
         lines = [line for line in lines if (line.offsets > 1) == row.offsets]
+        if not lines:
+            return None
         size = row.m
         if size is None and row.method.drawn:
             size = self.evaluate.baseline_m if variant == PRETRAINED else self.evaluate.tuned_baseline_m
-        largest = {line.seed: line.m or 0 for line in sorted(lines, key=lambda line: line.m or 0)}
-        lines = [line for line in lines if (line.m or 0) == (size or largest[line.seed])]
+        if size is None:
+            # Soups may end with other numbers of members for other seeds: each is shown whole.
+            largest: dict[int, int] = {}
+            for line in lines:
+                largest[line.seed] = max(line.m or 0, largest.get(line.seed, 0))
+            lines = [line for line in lines if (line.m or 0) == largest[line.seed]]
+        else:
+            lines = [line for line in lines if line.m == size]
         return Cells(lines, self.seeds) if lines else None
 
     def curve(self, method: Method, *, mode: str) -> dict[int, Cells]:
@@ -220,46 +196,33 @@ def load_results(folder: Path, *, params: RunParams) -> Results:
         MissingError, MismatchError: no results of the pretrained model; see `read_lines`.
     """
     pretrained = store.require(folder / PRETRAINED / "results.parquet", made_by="evaluate")
-    files = {name: folder / f"{name}.parquet" for name in params.finetune.methods}
-    files |= {name: folder / "heads" / f"{name}.parquet" for name in params.heads}
-    files = {PRETRAINED: pretrained} | {variant: path for variant, path in files.items() if path.exists()}
-    lines = [read_lines(path, variant=variant, datasets=params.datasets) for variant, path in files.items()]
-    tuned = {variant: store.table_attributes(path) for variant, path in files.items()}
-    about = tuned.pop(PRETRAINED)
+    lines = read_lines(pretrained, variant=PRETRAINED, datasets=params.datasets)
+    about = store.table_attributes(pretrained)
+    trained: dict[str, Mapping[str, Any]] = {}
+    for variant, path in _files_of_trained(folder, params=params).items():
+        if path.exists():
+            lines += read_lines(path, variant=variant, datasets=params.datasets)
+            trained[variant] = store.table_attributes(path)
+    sections = params.model_dump(mode="json", by_alias=True)
     return Results(
-        [*chain.from_iterable(lines)],
+        lines,
         table(list(params.soups)),
         roles={name: dataset.role for name, dataset in params.datasets.items()},
         evaluate=params.evaluate,
         facts=about["datasets"],
         encoder=about["encoder"],
-        settings=Settings.of_run(params.model_dump(mode="json", by_alias=True), pools=about.get("pools", {})),
-        parameters={variant: each["parameters"] for variant, each in tuned.items()},
-        members_kl={variant: each["members_kl"] for variant, each in tuned.items()},
-        training={variant: each["training"] for variant, each in tuned.items() if each.get("training")},
+        settings=Settings.of_run(sections, pools=about.get("pools", {})),
+        parameters={variant: each["parameters"] for variant, each in trained.items()},
+        members_kl={variant: each["members_kl"] for variant, each in trained.items()},
+        training={variant: each["training"] for variant, each in trained.items() if each.get("training")},
     )
 
 
-def read_lines(path: Path, *, variant: str, datasets: Collection[str]) -> list[Line]:
-    """The lines of one results file, which are of one variant and of datasets that params.yaml names, each once.
-
-    Raises:
-        MissingError: no such file.
-        MismatchError: wrong columns, types or counts; another variant or dataset; a duplicate line; no line.
-    """
-    try:
-        lines = LINES.validate_python(store.read_table(path).to_pylist())
-    except pydantic.ValidationError as error:
-        raise _mismatch(path, str(error)) from None
-    known = set()
-    for line in lines:
-        if line.variant != variant or line.dataset not in datasets or line.n_correct > line.n_images:
-            raise _mismatch(path, f"no count of {variant!r} on a dataset of params.yaml: {line!r}")
-        if line.key in known:
-            raise _mismatch(path, f"twice there: {line!r}")
-        known.add(line.key)
-    return lines
-
-
-def _mismatch(path: Path, reason: str) -> MismatchError:
-    return MismatchError(f"{path} is not as its stage wrote it: {one_line(reason, limit=200)}; run `dvc repro`")
+def _files_of_trained(folder: Path, *, params: RunParams) -> dict[str, Path]:
+    """Finetuned method or head -> its file of results."""
+    files = {}
+    for method in params.finetune.methods:
+        files[method] = folder / f"{method}.parquet"
+    for head in params.heads:
+        files[head] = folder / "heads" / f"{head}.parquet"
+    return files

@@ -1,0 +1,145 @@
+"""Labels of rows: which rows tables may have, in which order, and what each is called there, in figures, on the page.
+
+What is counted stands in `wsoup.evaluate.rows`, so that a change here runs stage `report` alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from wsoup.evaluate.rows import (
+    CLASS_NAME,
+    CURVE,
+    ENSEMBLE,
+    GPT,
+    RANDOM_CHAINS,
+    RANDOM_DESCRIPTORS,
+    UPPER_BOUND,
+    WAFFLE,
+    Method,
+    in_order,
+    soup_method,
+)
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """One row of a table: one way to use a method's texts.
+
+    Attributes:
+        key: key in metrics.json.
+        label: label in tables, as in zero_shot.csv if the paper has the row.
+        method: where the texts come from.
+        mode: centroid or score_mean.
+        offsets: whether each member is repeated at other token offsets.
+        curve: label in the figure over m; None if not drawn.
+        alone: label of a single text of the method.
+        plain: label for readers who do not know the paper's name.
+        m: number of members, if not the size that tables show.
+    """
+
+    key: str
+    label: str
+    method: Method
+    mode: str = "centroid"
+    offsets: bool = False
+    curve: str | None = None
+    alone: str | None = None
+    plain: str | None = None
+    m: int | None = None
+
+
+BEFORE_SOUPS = (
+    TableRow(
+        "class_name",
+        "CLIP ZS",
+        CLASS_NAME,
+        plain="Class name only",
+    ),
+    TableRow("ensemble", "Ensemble", ENSEMBLE, plain="80 prompt templates"),
+    TableRow("gpt_centroids", "GPT centroids", GPT, curve="GPT centroids"),
+    TableRow("gpt_score_mean", "GPT score mean", GPT, "score_mean"),
+    TableRow(
+        "random_descriptors",
+        "Random descriptors",
+        RANDOM_DESCRIPTORS,
+        curve="random descriptors",
+        alone="random descriptor",
+    ),
+    TableRow(
+        "random_descriptors_offsets",
+        "Random descriptors + offset trick",
+        RANDOM_DESCRIPTORS,
+        offsets=True,
+    ),
+    TableRow("waffle", "Waffle CLIP", WAFFLE, curve="Waffle"),
+    TableRow("waffle_offsets", "Waffle CLIP + offset trick", WAFFLE, offsets=True),
+    TableRow("random_chains", "Random word chains", RANDOM_CHAINS, alone="random chain"),
+)
+AFTER_SOUPS = (TableRow("upper_bound", "Descriptor soup upper bound", UPPER_BOUND),)
+SOUP_LABELS = {"descriptor": "Descriptor soup", "word": "Word soup"}
+
+
+def table(soups: Sequence[str]) -> tuple[TableRow, ...]:
+    """All rows in the order of the paper (zero_shot.csv), including those of the soups in params.yaml.
+
+    >>> [row.key for row in table(["word_k50"])][-4:]
+    ['word_k50_soup', 'word_k50_soup_score_mean', 'word_k50_soup_offsets', 'upper_bound']
+    """
+    rows: list[TableRow] = []
+    for name in in_order(soups):
+        for row in soup_rows(name):
+            # The soup of the curve extends the word soup's line in the figure, so that one is not drawn twice.
+            drawn_longer = row.method.soup == "word" and CURVE in soups
+            rows.append(replace(row, curve=None) if drawn_longer else row)
+    return (*BEFORE_SOUPS, *rows, *AFTER_SOUPS)
+
+
+def soup_rows(name: str) -> tuple[TableRow, ...]:
+    """Rows of one soup: centroid, score mean and offset trick.
+
+    Soups that are not the paper's are shown wherever the word soup is, and `CURVE` only in the curve.
+    """
+    if name == CURVE:
+        return _curve_rows()
+    method = soup_method(name)
+    label = soup_label(name)
+    title = soup_title(name)
+    return (
+        TableRow(method.name, label, method, curve=title, alone=title),
+        TableRow(
+            f"{method.name}_score_mean",
+            f"{label} score mean",
+            method,
+            "score_mean",
+            curve=f"{title}, score mean",
+        ),
+        TableRow(f"{method.name}_offsets", f"{label} + offset trick", method, offsets=True),
+    )
+
+
+def _curve_rows() -> tuple[TableRow, ...]:
+    """Rows of the word soup with more members, which takes over the word soup's line in the figure."""
+    method = soup_method(CURVE)
+    label = soup_label("word")
+    title = soup_title("word")
+    return (
+        TableRow(method.name, f"{label}, all of the curve", method, curve=title),
+        TableRow(
+            f"{method.name}_score_mean",
+            f"{label} score mean, all of the curve",
+            method,
+            "score_mean",
+            curve=f"{title}, score mean",
+        ),
+    )
+
+
+def soup_label(name: str) -> str:
+    """Label of a soup at the start of a line: ``Word soup``, ``Soup word_k50``."""
+    return SOUP_LABELS.get(name, f"Soup {name}")
+
+
+def soup_title(name: str) -> str:
+    """Label of a soup within a line: ``word soup``, ``soup word_k50``."""
+    label = soup_label(name)
+    return label[0].lower() + label[1:]

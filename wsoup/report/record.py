@@ -1,0 +1,90 @@
+"""The record of a run, reports/verdict.json: what commands know of it without reading artifacts/.
+
+`wsoup results`, `report` and `compare` show a run under the params in its record, whatever params.yaml says by now.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from wsoup.base.errors import MismatchError, WsoupError, one_line
+from wsoup.disk import store
+
+FILE = Path("reports/verdict.json")
+PAGE = Path("reports/index.html")
+PAGE_MARK = '<meta name="wsoup-results" content="'
+"""In a page that `wsoup report` wrote; a digest of the record that it shows follows."""
+
+
+class Record(BaseModel):
+    """The content of verdict.json.
+
+    Attributes:
+        answer: lines of `wsoup results`.
+        params: the sections of params.yaml that the report depends on.
+        soup, mode, members: the run's soup, how it is judged, and its texts, all seeds.
+        rows: variant -> row -> source, xd, dg and their deviations over seeds, per cent.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    answer: list[str]
+    params: dict[str, Any]
+    soup: str
+    mode: str
+    members: list[str]
+    rows: dict[str, dict[str, dict[str, float]]]
+
+    @classmethod
+    def parse(cls, text: str, *, origin: str) -> Record:
+        """From the text of verdict.json; raises MismatchError if it is not as the stage wrote it."""
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError:
+            raise MismatchError(
+                f"{origin} was not written by stage `report` of this version; run `dvc repro`"
+            ) from None
+
+
+def load_record(root: Path) -> Record:
+    """The record of the run in a folder.
+
+    Raises:
+        MissingError, MismatchError: stage `report` has not run, or its file was edited.
+    """
+    path = store.require(root / FILE, made_by="report")
+    return Record.parse(path.read_text(encoding="utf-8", errors="replace"), origin=str(path))
+
+
+def digest(root: Path) -> str:
+    """Of the record in a folder."""
+    return store.sha256_file(root / FILE)[:16]
+
+
+def is_page(file: Path, *, of: str = "") -> bool:
+    """Whether `wsoup report` wrote a file, of the results with a digest or of any."""
+    if not file.is_file():
+        return False
+    return PAGE_MARK + of in file.read_text(encoding="utf-8", errors="replace")
+
+
+@contextmanager
+def as_written() -> Iterator[None]:
+    """Turn any error that a damaged file of a run may cause into one line; nobody can list them all."""
+    try:
+        yield
+    except (WsoupError, OSError, ModuleNotFoundError):
+        raise
+    except Exception as error:
+        *_, last = traceback.extract_tb(error.__traceback__)
+        raise MismatchError(
+            f"a file in artifacts/ or reports/ is not as its stage wrote it ({type(error).__name__}: "
+            f"{one_line(error, limit=150)}, at {Path(last.filename).name}:{last.lineno}); run `dvc repro`; if that "
+            "does not help, this is a bug"
+        ) from error

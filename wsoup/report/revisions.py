@@ -1,0 +1,124 @@
+"""One side of a comparison: what reports/ and DVC's cache hold of a git revision, an experiment or the workspace.
+
+Records and counts (reports/) are read from git, so any commit, branch, tag or DVC experiment that contains them will
+do. Images that a row gets right are read from DVC's cache.
+"""
+
+import csv
+import io
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+from wsoup.base.errors import MissingError
+from wsoup.disk import store
+from wsoup.disk.files import PRETRAINED
+from wsoup.evaluate.rows import FILE, Right, right_by_row
+from wsoup.report import record
+from wsoup.report.record import Record
+from wsoup.runtime.git import git
+
+WORKSPACE = "workspace"
+Key = tuple[str, str]
+"""(variant, row)."""
+
+
+class Dataset(NamedTuple):
+    """One dataset of a revision; two are equal if their test images are."""
+
+    name: str
+    role: str
+    n_images: int
+    images: str
+    """Digest of the test images."""
+
+
+Counts = dict[Dataset, dict[int, int]]
+"""Dataset -> seed -> correct images."""
+
+
+class Revision:
+    """What is known of a run at a revision.
+
+    Attributes:
+        name, root: a git revision, a DVC experiment or `WORKSPACE`, of the repository in a folder.
+        commit: its hash; None for the workspace.
+        record: of the run.
+
+    Raises:
+        MissingError: there is no such revision, or it has no report.
+    """
+
+    def __init__(self, name: str, *, root: Path) -> None:
+        self.name = name
+        self.root = root
+        self.commit = None if name == WORKSPACE else self._commit()
+        self.record = Record.parse(self.text(record.FILE), origin=f"{record.FILE} of {name}")
+
+    @cached_property
+    def counts(self) -> dict[Key, Counts]:
+        """Of every row."""
+        rows: dict[Key, Counts] = {}
+        for line in csv.DictReader(io.StringIO(self.text(Path("reports/tables/counts.csv")))):
+            dataset = Dataset(line["dataset"], line["role"], int(line["n_images"]), line["images"])
+            counts = rows.setdefault((line["variant"], line["row"]), {})
+            by_seed = counts.setdefault(dataset, {})
+            by_seed[int(line["seed"])] = int(line["n_correct"])
+        return rows
+
+    @cached_property
+    def right(self) -> dict[Key, Right]:
+        """Which images rows get right; empty if DVC does not have them at hand."""
+        files = {PRETRAINED: f"{PRETRAINED}/{FILE}"}
+        for head in self.record.params.get("heads", ()):
+            files[head] = f"heads/{head}.parquet"
+        rows: dict[Key, Right] = {}
+        for variant, path in files.items():
+            for (method, mode), right in right_by_row(self._stored(f"artifacts/results/{path}")).items():
+                row = method if mode == "centroid" else f"{method}_{mode}"
+                rows[variant, row] = right
+        return rows
+
+    def images(self, key: Key, datasets: list[Dataset], seeds: list[int]) -> Right | None:
+        """Which images a row gets right with some seeds; None if they are not known or do not fit the counts."""
+        chosen: Right = {}
+        for dataset in datasets:
+            counts = dict(sorted(self.counts[key][dataset].items()))
+            right = self.right.get(key, {}).get(dataset.name)
+            if right is None or right.sum(axis=1).tolist() != list(counts.values()):
+                return None
+            order = list(counts)
+            chosen[dataset.name] = right[[order.index(seed) for seed in seeds]]
+        return chosen
+
+    def text(self, path: Path) -> str:
+        """A file as it is at this revision."""
+        if self.commit is None:
+            return store.require(self.root / path, made_by="report").read_text(encoding="utf-8")
+        text = git("show", f"{self.commit}:{path.as_posix()}", folder=self.root)
+        if text is None:
+            raise MissingError(f"{path} is not in revision {self.name}; commit reports/ after `dvc repro`")
+        return text
+
+    def _commit(self) -> str:
+        """The hash of a revision, or of an experiment by its name."""
+        commit = git("rev-parse", "--verify", "--quiet", f"{self.name}^{{commit}}", folder=self.root)
+        if not commit:
+            reference = f"refs/exps/*/*/{self.name}"
+            commit = git("for-each-ref", "--format=%(objectname)", reference, folder=self.root)
+        if not commit:
+            raise MissingError(
+                f"{self.name!r} is neither a revision nor an experiment here; see `git log` and `dvc exp list`"
+            )
+        return commit.split()[0]
+
+    def _stored(self, path: str) -> list[dict[str, object]]:
+        """Lines of a Parquet file of this revision; none if DVC does not have it."""
+        try:
+            import dvc.api
+            from pyarrow import parquet
+
+            with dvc.api.open(path, repo=str(self.root), rev=self.commit, mode="rb") as file:
+                return parquet.read_table(io.BytesIO(file.read())).to_pylist()
+        except Exception:  # not cached, no DVC, another layout: counts are still there
+            return []

@@ -1,0 +1,67 @@
+"""The table of verdicts: the answer's gains, then every soup against each of its rivals."""
+
+from wsoup.report.answer import JudgedRun
+from wsoup.report.labels import soup_title
+from wsoup.report.results import PLACES
+from wsoup.report.tables import Table
+from wsoup.report.verdict import NO_GAIN, RIVALS
+from wsoup.statistics.noise import Verdict
+
+COLUMNS = (
+    "soup",
+    "over",
+    "on",
+    "gain",
+    "low",
+    "high",
+    "verdict",
+    "p",
+    "hangs on",
+    "low, other datasets",
+    "high, other datasets",
+    "verdict, other datasets",
+)
+
+
+def verdict_table(judged: JudgedRun) -> Table:
+    """The answer's rows, then every comparison: gain, intervals, p values."""
+    rows: list[dict[str, object]] = []
+    for role, advice in judged.answers.items():
+        for name, gain in advice.gains.items():
+            what = {"soup": judged.title(name), "over": RIVALS["class_name"], "on": PLACES[role]}
+            rows.append(what | _cells(gain))
+    for comparison in judged.comparisons:
+        what = {
+            "soup": soup_title(comparison.soup),
+            "over": RIVALS[comparison.rival],
+            "on": PLACES[comparison.role],
+        }
+        cells = _cells(comparison.fixed)
+        cells["hangs on"] = comparison.hangs_on or ""
+        if comparison.resampled is not None:
+            for column, value in _cells(comparison.resampled).items():
+                cells[f"{column}, other datasets"] = value
+        rows.append(what | cells)
+    return Table("verdict", "Is it more than noise?", columns=COLUMNS, rows=rows, notes=_notes(judged))
+
+
+def _cells(verdict: Verdict) -> dict[str, object]:
+    return {"gain": verdict.mean, "low": verdict.low, "high": verdict.high, "p": verdict.p, "verdict": verdict.word}
+
+
+def _notes(judged: JudgedRun) -> list[str]:
+    soup = soup_title(judged.soup)
+    return [
+        f"Gain in points with its {judged.confidence:.0%} interval (low to high) over images and seeds, "
+        "datasets held fixed: what other images of these datasets would give.",
+        "Other datasets: the same with datasets resampled, which is what other datasets of this kind would give.",
+        f"The first lines are the answer's: the {soup} that this run is about (report.soup), "
+        "with the members of all seeds together, the 80 templates and the head; those of one place are corrected "
+        "together (Holm).",
+        "All other lines are means over seeds; their p and intervals are corrected (Holm) for these "
+        f"{len(judged.comparisons)} comparisons.",
+        f"The {soup} is judged as a {judged.mode.replace('_', ' ')}.",
+        "Source: its test images. XD: datasets with other classes. DG: the source's classes in other styles.",
+        "Hangs on: the one dataset without which the verdict would be noise or the gain would change sign.",
+        f"{NO_GAIN}: better than its rival, but not better than the class name only.",
+    ]
