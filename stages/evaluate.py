@@ -35,13 +35,14 @@ class Wanted(SourceParams):
 def main(owner: Owner) -> None:
     """Evaluate on the test features of every dataset."""
     params = load(Wanted)
-    run, wanted = Run.of(owner, params), params.evaluate
-    encoder, texts = run.encoder, PromptEncoder.of(run.encoder)
+    run = Run.of(owner, params)
+    encoder = run.encoder
+    texts = PromptEncoder.of(encoder)
     tests = load_tests(run.artifacts, encoder=encoder)
     material = load_material(run, tests)
-    templates = ensemble_templates() if wanted.ensemble else []
+    templates = ensemble_templates() if params.evaluate.ensemble else []
     by_class = class_rows(replace(material, templates=templates), tests)
-    rows = pretrained_rows(material, params=wanted)
+    rows = pretrained_rows(material, params=params.evaluate)
     classifiers = mean_texts([*rows, *by_class], tests=tests, encoder=texts, run=run, label="evaluate")
     answers = answers_of(classifiers, tests=tests)
     counts = evaluate(answers, tokenizer=encoder.tokenizer, variant=PRETRAINED)
@@ -51,7 +52,8 @@ def main(owner: Owner) -> None:
     tables = {"results": counts.filter(pc.invert(single)), "texts": counts.filter(single)}
     tables |= judged_tables(answers, material, soup=soup, mode=mode, encoder=texts)
     pools = {"words": material.words, "descriptors": material.descriptors}
-    pools |= {"waffle": material.waffle} if material.waffle else {}
+    if material.waffle:
+        pools["waffle"] = material.waffle
     about = run.about | {
         "datasets": {test.name: test.facts for test in tests},
         "pools": {name: {"count": len(pool), "digest": digest(pool)} for name, pool in pools.items()},

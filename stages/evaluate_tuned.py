@@ -28,22 +28,29 @@ class Wanted(SourceParams):
 def main(owner: Owner, method: str) -> None:
     """Evaluate METHOD, a name under finetune.methods; test images are read again if the image tower was tuned."""
     params = load(Wanted)
-    run, size = Run.of(owner, params), params.embed.batch_size
-    artifacts, encoder = run.artifacts, run.encoder
+    run = Run.of(owner, params)
+    batch_size = params.embed.batch_size
+    artifacts = run.artifacts
+    encoder = run.encoder
     tests = load_tests(artifacts, encoder=encoder)
     material = load_material(run, tests)
     folders = {seed: artifacts.tuned(method, seed=seed) for seed in run.seeds}
     tuned = {seed: load_tuned(folder, encoder=encoder) for seed, folder in folders.items()}
     config, tune = read_config(folders[run.seeds[0]])
     check_templates(tune, {test.name: test.template for test in tests}, source=run.source, tokenizer=encoder.tokenizer)
-    seen = seen_by(run, tuned, tests=tests, batch_size=size)
-    tables, training, trained = [], [], config["params"]
+    seen = seen_by(run, tuned, tests=tests, batch_size=batch_size)
+    trained = config["params"]
+    tables = []
+    training = []
     for seed, model in tuned.items():
         rows = tuned_rows(material, params=params.evaluate, seed=seed, trained=trained)
         every = [*rows, *class_rows(replace(material, seeds=(seed,)), seen[seed])]
-        of_seed, label = replace(run, encoder=model), f"evaluate {method} seed {seed}"
+        of_seed = replace(run, encoder=model)
+        label = f"evaluate {method} seed {seed}"
         tables.append(encode_and_evaluate(of_seed, rows=every, tests=seen[seed], label=label, variant=method))
-        training += during_training(run, method, seed=seed, rows=rows, trained=trained, tests=tests, batch_size=size)
+        training += during_training(
+            run, method, seed=seed, rows=rows, trained=trained, tests=tests, batch_size=batch_size
+        )
     about = run.about | {
         "method": method,
         "parameters": config["parameters"],

@@ -29,10 +29,13 @@ def main(owner: Owner) -> None:
 
     All are in the order of params.yaml. gpt: {class name: [descriptor, ...]}, or null if gpt_descriptors is null.
     """
-    params, artifacts = load(Wanted), Artifacts()
+    params = load(Wanted)
+    artifacts = Artifacts()
     datasets = []
     for name, dataset in params.datasets.items():
-        path, by_class, gpt_names = dataset.gpt_descriptors, None, dataset.gpt_names or {}
+        path = dataset.gpt_descriptors
+        gpt_names = dataset.gpt_names or {}
+        by_class = None
         if path is not None:
             manifest = store.require(artifacts.manifest(name), made_by=f"prepare@{name}")
             class_names = store.table_attributes(manifest)["class_names"]
@@ -40,7 +43,9 @@ def main(owner: Owner) -> None:
             by_class = gpt.matched(descriptors, class_names=class_names, origin=path, gpt_names=gpt_names)
         about = {"role": dataset.role, "baseline_template": dataset.baseline_template, "gpt_names": gpt_names}
         datasets.append({"name": name, **about, "gpt": by_class})
-    waffle = [] if params.candidates.waffle is None else gpt.waffle_texts(params.candidates.waffle)
+    waffle: list[str] = []
+    if params.candidates.waffle is not None:
+        waffle = gpt.waffle_texts(params.candidates.waffle)
     soups = evaluated_soups(params.soups)
     store.write_json(artifacts.evaluated, {"datasets": datasets, "soups": soups, "waffle": waffle})
 

@@ -25,8 +25,10 @@ class Wanted(SourceParams):
 def main(owner: Owner) -> None:
     """Write descriptors.parquet and chains.parquet, and the upper bound as a soup."""
     params = load(Wanted)
-    run, survey = Run.of(owner, params), params.evaluate.survey
-    artifacts, texts = run.artifacts, PromptEncoder.of(run.encoder)
+    run = Run.of(owner, params)
+    survey = params.evaluate.survey
+    artifacts = run.artifacts
+    texts = PromptEncoder.of(run.encoder)
     tests = load_tests(artifacts, encoder=run.encoder)
     drawn = sample(read_pool(artifacts.pool("descriptors")), size=survey.descriptors)
     grid = Grid(["", *drawn], tests=tests, encoder=texts)

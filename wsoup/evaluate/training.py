@@ -36,7 +36,8 @@ def sample_images(tests: Sequence[TestSet], *, size: int) -> list[TestSet]:
         generator = named_generator("images during training", test.name)
         kept = np.sort(generator.permutation(len(test.labels))[:size])
         index = torch.from_numpy(kept).to(test.labels.device)
-        features, labels = test.image_features[index], test.labels[index]
+        features = test.image_features[index]
+        labels = test.labels[index]
         samples.append(replace(test, image_features=features, labels=labels, rows=test.rows[kept]))
     return samples
 
@@ -67,20 +68,20 @@ def during_training(
         batch_size: images in one forward pass, if the image tower was trained.
     """
     folder = run.artifacts.tuned(method, seed=seed)
-    if not (iterations := snapshots_in(folder)):
+    iterations = snapshots_in(folder)
+    if not iterations:
         return []
-    lines, row = [], trained_row(rows, soup=trained["soup"])
+    row = trained_row(rows, soup=trained["soup"])
+    lines = []
     sample = sample_images(tests, size=trained["snapshots"]["images"])
     for iteration in iterations:
         tuned = load_tuned(folder, encoder=run.encoder, iteration=iteration)
         seen = seen_by(run, {seed: tuned}, tests=sample, batch_size=batch_size)[seed]
         label = f"{method} seed {seed}, iteration {iteration}"
         table = encode_and_evaluate(replace(run, encoder=tuned), rows=[row], tests=seen, label=label, variant=method)
-        lines += [
-            (seed, iteration, line["dataset"], line["n_correct"], line["n_images"])
-            for line in table.to_pylist()
-            if line["mode"] == "centroid"
-        ]
+        for line in table.to_pylist():
+            if line["mode"] == "centroid":
+                lines.append((seed, iteration, line["dataset"], line["n_correct"], line["n_images"]))
     return lines
 
 
@@ -120,9 +121,11 @@ def seen_by(
             owner=run.owner,
         )
         for seed in seeds:
-            features = [torch.from_numpy(embedded.features[str(seed)][:]) for embedded in by_dataset]
-            pairs = zip(tests, features, strict=True)
-            seen[seed] = [replace(test, image_features=own.to(test.labels.device)) for test, own in pairs]
+            own = []
+            for test, embedded in zip(tests, by_dataset, strict=True):
+                features = torch.from_numpy(embedded.features[str(seed)][:])
+                own.append(replace(test, image_features=features.to(test.labels.device)))
+            seen[seed] = own
     return seen
 
 

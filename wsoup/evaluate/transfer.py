@@ -46,7 +46,9 @@ class Grid:
     """
 
     def __init__(self, texts: Sequence[str], *, tests: Sequence[TestSet], encoder: PromptEncoder) -> None:
-        self.texts, self.tests, self.encoder = list(texts), tests, encoder
+        self.texts = list(texts)
+        self.tests = tests
+        self.encoder = encoder
         self.classes = ClassPrompts(tests)
         check_rows([Row("survey", (), tuple(texts))], tests=tests, tokenizer=encoder.tokenizer)
 
@@ -63,20 +65,27 @@ def transfer(grid: Grid) -> pa.Table:
     start = 0
     for block in grid.blocks(grid.texts):
         for test in grid.tests:
-            right = correct_per_candidate(test.image_features, test.labels, block[:, grid.classes.of(test)])  # (b, N)
-            lines += [
-                {"text": text, **test.where, "n_correct": n_correct, "n_images": len(test.labels)}
-                for text, n_correct in zip(grid.texts[start:], right.sum(dim=1).tolist(), strict=False)
-            ]
+            counts = _n_correct(test, block[:, grid.classes.of(test)])
+            texts = grid.texts[start : start + len(block)]
+            for text, n_correct in zip(texts, counts.tolist(), strict=True):
+                lines.append({"text": text, **test.where, "n_correct": n_correct, "n_images": len(test.labels)})
         start += len(block)
     return pa.Table.from_pylist(lines, schema=SCHEMA)
+
+
+def _n_correct(test: TestSet, class_features: Tensor) -> Tensor:
+    """Images of one dataset that each of b classifiers gets right: (b, C, D) -> (b,) int64."""
+    return correct_per_candidate(test.image_features, test.labels, class_features).sum(dim=1)
 
 
 def source_counts(source: Source, texts: Sequence[str], *, period: bool) -> pa.Table:
     """Correct counts of the bare class name and of each text alone on every seed's few-shot images."""
     images = source.images()
-    blocks = (block for group in ([""], texts) for block in source.text_blocks(group, period=period))
-    counts = torch.cat([images.score(block)["n_correct"] for block in blocks], dim=1)  # (K, P)
+    by_block = []
+    for group in ([""], texts):
+        for block in source.text_blocks(group, period=period):
+            by_block.append(images.score(block)["n_correct"])
+    counts = torch.cat(by_block, dim=1)  # (K, P)
     n_seeds, n_texts = counts.shape
     return pa.table(
         {
@@ -94,8 +103,11 @@ def mean_accuracy(n_correct: Sequence[int], *, n_images: Sequence[int]) -> int:
     >>> mean_accuracy([1, 1], n_images=[2, 3]) > mean_accuracy([0, 2], n_images=[2, 3])
     True
     """
-    common = math.lcm(*n_images)
-    return sum(correct * (common // size) for correct, size in zip(n_correct, n_images, strict=True))
+    common = math.lcm(*n_images)  # a sum of fractions would round, and two equal means could differ
+    total = 0
+    for correct, size in zip(n_correct, n_images, strict=True):
+        total += correct * (common // size)
+    return total
 
 
 def ranked_on(targets: Sequence[TestSet], table: pa.Table) -> list[str]:
@@ -105,7 +117,8 @@ def ranked_on(targets: Sequence[TestSet], table: pa.Table) -> list[str]:
     for line in table.to_pylist():
         if line["text"] and line["dataset"] in sizes:
             counts.setdefault(line["text"], []).append(line["n_correct"])
-    return sorted(counts, key=lambda text: -mean_accuracy(counts[text], n_images=[*sizes.values()]))
+    n_images = list(sizes.values())
+    return sorted(counts, key=lambda text: -mean_accuracy(counts[text], n_images=n_images))
 
 
 def upper_bound(table: pa.Table, *, grid: Grid, m: int) -> list[Member]:
@@ -119,21 +132,20 @@ def upper_bound(table: pa.Table, *, grid: Grid, m: int) -> list[Member]:
     Returns:
         Members in the order in which they were added; `n_correct` is the soup's count over the targets.
     """
-    by_role = {role: [test for test in grid.tests if test.role == role] for role in ("xd", "dg")}
-    targets = by_role["xd"] or by_role["dg"]
-    if not (ranked := ranked_on(targets, table)):
+    targets = [test for test in grid.tests if test.role == "xd"]
+    if not targets:
+        targets = [test for test in grid.tests if test.role == "dg"]
+    ranked = ranked_on(targets, table)
+    if not ranked:
         return []
     sizes = [len(test.labels) for test in targets]
 
     def measure(sums: Tensor) -> tuple[list[int], list[int]]:
         centroids = normalize(sums)  # (b, S, D)
-        by_text = torch.stack(
-            [
-                correct_per_candidate(test.image_features, test.labels, centroids[:, grid.classes.of(test)]).sum(dim=1)
-                for test in targets
-            ],
-            dim=1,
-        ).tolist()  # (b, targets)
-        return [mean_accuracy(counts, n_images=sizes) for counts in by_text], list(map(sum, by_text))
+        by_target = [_n_correct(test, centroids[:, grid.classes.of(test)]) for test in targets]
+        by_text = torch.stack(by_target, dim=1).tolist()  # (b, targets)
+        means = [mean_accuracy(counts, n_images=sizes) for counts in by_text]
+        totals = [sum(counts) for counts in by_text]
+        return means, totals
 
     return greedy_soup(ranked, features=grid.blocks, measure=measure, m=m)
