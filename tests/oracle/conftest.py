@@ -5,6 +5,7 @@ Their code (github.com/Chris210634/word_soups, 35a676f) has no licence and stays
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -17,6 +18,8 @@ import torch
 from safetensors.torch import save_file
 
 Run = Callable[..., Path]
+NEEDED = ("scipy",)
+"""Packages that the authors' code imports and wsoup does not."""
 
 
 @pytest.fixture(scope="session")
@@ -25,6 +28,9 @@ def authors(pytestconfig: pytest.Config) -> Path:
     folder = pytestconfig.getoption("--authors")
     if folder is None:
         pytest.skip("needs a checkout of the authors' code: --authors FOLDER")
+    for package in NEEDED:
+        if importlib.util.find_spec(package) is None:
+            pytest.fail(f"the authors' code needs {package}: pip install -e '.[dev,oracle]'", pytrace=False)
     assert (Path(folder) / "source/trainer.py").is_file(), f"{folder} is no checkout of Chris210634/word_soups"
     return Path(folder).resolve()
 
