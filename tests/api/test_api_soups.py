@@ -17,6 +17,7 @@ import wsoup
 from stages import score as score_stage
 from stages import soup as soup_stage
 from wsoup.api import soups as api_soups
+from wsoup.api.arguments import checked_labels
 from wsoup.base.errors import DataError, MismatchError, ModelError, ParamsError, PoolError
 from wsoup.disk import store
 from wsoup.disk.features import ImageFeatures, write_features
@@ -195,7 +196,7 @@ def broken(features, *, row, value):
         ({"features": (slice(0, 5), 0.0)}, DataError, r"nothing but zeros in rows 0, 1, 2 and 2 more"),
         ({"features": torch.eye(60)}, MismatchError, "image features have 60 dimensions, the model's texts 16"),
         ({"labels": torch.zeros(59, dtype=torch.long)}, DataError, r"labels has shape \(59,\) .*expected \(60,\)"),
-        ({"labels": torch.zeros(60)}, DataError, "holds torch.float32; .* a whole number"),
+        ({"labels": torch.full((60,), 0.5)}, DataError, "holds torch.float32; .* a whole number"),
         ({"labels": torch.full((60,), 4)}, DataError, r"labels\[0\] is 4, outside of the 4 class_names, .*from 0 to 3"),
         (
             {"labels": ["cat"] * 59 + ["cow"]},
@@ -247,3 +248,9 @@ def test_public_names_exist_and_are_in_the_stub():
     with pytest.raises(AttributeError, match="module 'wsoup' has no attribute 'soups_of_words'"):
         _ = wsoup.soups_of_words
     assert {"word_soup", "Soup"} <= set(dir(wsoup))
+
+
+def test_labels_may_be_whole_numbers_in_floats():
+    """What a table of pandas gives whose column had a missing cell."""
+    labels = checked_labels(np.array([0.0, 2.0, 1.0]), n_images=3, class_names=["a", "b", "c"])
+    assert (labels.tolist(), labels.dtype) == ([0, 2, 1], torch.int64)
