@@ -14,6 +14,7 @@ from project import ROOT, stage_module
 from wsoup.check.soups import SoupParams
 from wsoup.disk import code
 from wsoup.pipeline import folder, packages
+from wsoup.pipeline.inputs import outs_by_stage
 
 ORDER = ["base", "core", "disk", "params", "statistics", "runtime", "towers", "soup", "datasets", "images", "texts"]
 ORDER += ["search", "finetune", "heads", "evaluate", "paper", "check", "report", "profiles", "api"]
@@ -156,6 +157,13 @@ def test_every_stage_has_its_script_and_every_script_its_stage():
     scripts = {path.stem for path in (ROOT / "stages").glob("*.py")} - {"__init__"}
     assert scripts == set(stages())
     assert {name: stage["cmd"] for name, stage in stages().items()} == {s: f"python -m stages.{s}" for s in scripts}
+
+
+def test_dvc_lock_names_no_stage_that_is_gone(monkeypatch):
+    """DVC never drops one by itself, and writes the whole file anew after every stage."""
+    monkeypatch.chdir(ROOT)
+    locked = yaml.safe_load((ROOT / "dvc.lock").read_text(encoding="utf-8"))["stages"]
+    assert set(locked) == set(outs_by_stage())
 
 
 @pytest.mark.parametrize("name", sorted(stages()))
