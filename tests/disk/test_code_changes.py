@@ -42,12 +42,12 @@ EDITS = {
 
 
 @contextmanager
-def edited(miniature: Miniature, path: str, old: str, new: str) -> Iterator[None]:
-    """A file of the miniature's code with one passage replaced."""
+def edited(miniature: Miniature, path: str, old: str, new: str, *, first: bool = False) -> Iterator[None]:
+    """A file of the miniature's code with one passage replaced: the only one that is so, or the first."""
     file = miniature.folder / path
     text = file.read_text(encoding="utf-8")
-    assert text.count(old) == 1
-    file.write_text(text.replace(old, new), encoding="utf-8")
+    assert text.count(old) == 1 or first
+    file.write_text(text.replace(old, new, 1), encoding="utf-8")
     try:
         yield
     finally:
@@ -73,6 +73,15 @@ def test_an_edit_changes_the_result_despite_resume_state(miniature, what):
 def test_editing_code_that_a_stage_does_not_use_keeps_its_resume_state(miniature):
     finished = miniature.killed_half_way("score@words")
     with edited(miniature, "wsoup/finetune/losses.py", "return -(targets", "return -3 * (targets"):
+        printed = miniature.run("score@words")
+    assert CHANGED not in printed
+    assert re.search(rf"score words: (round \d of \d: )?{len(finished)} of ", printed)
+    miniature.expect_undisturbed("score@words")
+
+
+def test_an_edited_docstring_keeps_the_resume_state_of_a_stage(miniature):
+    finished = miniature.killed_half_way("score@words")
+    with edited(miniature, "wsoup/core/prompts.py", '"""', '"""Edited. ', first=True):
         printed = miniature.run("score@words")
     assert CHANGED not in printed
     assert re.search(rf"score words: (round \d of \d: )?{len(finished)} of ", printed)

@@ -142,7 +142,7 @@ def test_saving_a_shard_removes_its_running_state(in_tmp):
 
 def test_an_owner_has_the_code_and_packages_of_its_script():
     owner = Owner.of(Path(__file__).parents[2] / "stages/score.py", name="score@words")
-    decide = {"stages/score.py", "wsoup/core", "wsoup/texts", "wsoup/search/rank"}
+    decide = {"stages/score.py", "wsoup/core/scoring.py", "wsoup/texts/encoder.py", "wsoup/search/rank/source.py"}
     assert decide <= set(owner.code)
     assert not {name for name in owner.code if "finetune" in name or "report" in name or "bench" in name}
     assert {"torch", "open_clip_torch", "torchvision", "pillow", "numpy"} <= set(owner.packages)

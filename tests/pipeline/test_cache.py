@@ -114,7 +114,7 @@ def test_only_shards_of_removed_stages_and_changed_code_are_removed(in_tmp, monk
     (in_tmp / inside).mkdir(parents=True, exist_ok=True)
     monkeypatch.chdir(project(in_tmp / inside))
     kept, gone, changed = begun("score@words"), begun("finetune@gone"), begun("soup@word")
-    Path("stages/soup.py").write_text(Path("stages/soup.py").read_text() + "# a changed line\n")
+    Path("stages/soup.py").write_text(Path("stages/soup.py").read_text() + "CHANGED = True\n")
     for path in (CACHE / "notes.txt", CACHE / "score@words/notes.txt"):
         path.write_text("mine")
     shown = command().splitlines()

@@ -3,6 +3,9 @@
 DVC does not follow imports, so dvc.yaml lists rooms (folders of wsoup) by hand. This module follows a script's imports
 by parsing the source, and a test compares. Rooms that change no result (progress bars, Ray, checks, the command line)
 are in `UNDECIDING` and are not followed. An ``__init__.py`` holds only a docstring, so it does not count.
+
+The keys of resume state go by what code means, module by module: a comment, a docstring or another format of the same
+code keeps finished work, and so does an edit in a module that the stage never imports.
 """
 
 from __future__ import annotations
@@ -92,10 +95,37 @@ def digest(room: str) -> str:
     return sha.hexdigest()[:16]
 
 
-def digests(script: Path) -> dict[str, str]:
-    """A digest of the script and of each of its `rooms`."""
-    own = hashlib.sha256(script.read_bytes()).hexdigest()[:16]
-    return {f"{script.parent.name}/{script.name}": own, **{room: digest(room) for room in rooms(script)}}
+def meanings(script: Path) -> dict[str, str]:
+    """The `meaning` of the script and of every file of wsoup that its result depends on."""
+    digests = {f"{script.parent.name}/{script.name}": _meaning_of_file(script)}
+    for file in modules(script):
+        if file != script:
+            digests[file.relative_to(ROOT).as_posix()] = _meaning_of_file(file)
+    return digests
+
+
+def _meaning_of_file(file: Path) -> str:
+    return meaning(file.read_text(encoding="utf-8"))
+
+
+@cache
+def meaning(source: str) -> str:
+    """A digest of the syntax tree of a source, without comments, docstrings, line numbers and formatting.
+
+    >>> meaning("x = 1  # one") == meaning("\'\'\'One.\'\'\'\\nx = (1)"), meaning("x = 1") == meaning("x = 2")
+    (True, False)
+    """
+    tree = _WithoutTexts().visit(ast.parse(source))
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
+
+
+class _WithoutTexts(ast.NodeTransformer):
+    """Removes statements that are only a string: the docstrings of modules, classes, functions and attributes."""
+
+    def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
+        if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            return None
+        return node
 
 
 def packages(script: Path) -> dict[str, str]:

@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 
 from wsoup.base.errors import MismatchError
-from wsoup.disk.code import digests, packages
+from wsoup.disk.code import meanings, packages
 from wsoup.disk.store import cache_dir, fingerprint, read_checked, write_checked
 
 KEPT_BYTES = 1 << 30
@@ -31,7 +31,7 @@ class Owner:
 
     Attributes:
         name: of the stage, with its item: ``score@words``.
-        code: digests of its script and rooms.
+        code: the meaning of its script and of the files that it imports (`wsoup.disk.code.meanings`).
         packages: versions of the packages that may change its numbers.
         used: shards that this run has asked for and that a finished run keeps.
     """
@@ -44,7 +44,7 @@ class Owner:
     @classmethod
     def of(cls, script: Path, *, name: str) -> Owner:
         """The owner of a script's state."""
-        return cls(name, digests(script), packages(script))
+        return cls(name, meanings(script), packages(script))
 
     @cached_property
     def version(self) -> str:

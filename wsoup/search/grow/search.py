@@ -45,13 +45,13 @@ class Search:
     def inputs(self) -> list[object]:
         """What determines a part, as JSON values for the resume key: for chains, all but their number.
 
-        With the code of its kind, which is in none of the rooms that are in every key of the stage.
+        With the code of its kind, which the stage's script does not import by name, so that it is in no key by itself.
         """
         wanted, ranked = self.definition, self.ranked
         settings = wanted.model_dump(exclude={"m"} if wanted.parts > 1 else None)
         likelihood = ranked.log_likelihood.tolist() if wanted.reads_likelihood else None
         ranking = [ranked.texts, ranked.n_correct.tolist(), likelihood, ranked.period]
-        kind = code.digest(f"wsoup/search/grow/{wanted.kind}.py")
+        kind = code.meanings(code.KINDS / f"{wanted.kind}.py")
         return [settings, kind, identity(self.source, seed=self.seed), ranking]
 
     def part(self, number: int) -> bytes:
