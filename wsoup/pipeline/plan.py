@@ -97,10 +97,12 @@ def plan(*, device: str | None = None) -> tuple[dict[str, Planned], list[str]]:
     if device is not None and device not in DEVICES:
         raise ParamsError(f"--device {device}: expected one of {', '.join(DEVICES)}")
     needs = Needs(load_params(PARAMS))
-    rate, cores = flops_per_second(), os.cpu_count() or 1
-    if device is not None:
-        half = needs.params.encoder.precision in ("bf16", "fp16")
-        rate, cores = DEVICES[device][half] * REACHED_OF_SHEET[half] * 1e12, CORES_PER_DEVICE
+    if device is None:
+        rate = flops_per_second()
+        cores = os.cpu_count() or 1
+    else:
+        rate = sheet_rate(device, half_precision=needs.params.encoder.precision in ("bf16", "fp16"))
+        cores = CORES_PER_DEVICE
     why = reasons()
     stages = {}
     for stage, reason in why.items():
@@ -210,9 +212,11 @@ class Needs:
         return Need(steps, self.source.classes, images, flops, images * self.source.image_bytes)
 
     def _members(self, baseline: int) -> int:
-        """Texts of all seeds' rows: members of soups and of random, Waffle and nearest texts, at every offset."""
-        members = sum(soup.m for soup in self.params.soups.values()) + 3 * baseline
-        return self.n_seeds * members * len(self.params.evaluate.offsets)
+        """Texts of all seeds' rows, at every offset: members of soups, and of rows that nobody selected."""
+        selected = sum(soup.m for soup in self.params.soups.values())
+        # Random descriptors, Waffle's texts, and random chains, which are about as many.
+        unselected = 3 * baseline
+        return self.n_seeds * (selected + unselected) * len(self.params.evaluate.offsets)
 
     def _encoded(self, texts: int) -> Need:
         """Texts with the classes of every dataset, compared with all test images."""
@@ -231,6 +235,15 @@ def _image_flops(vision: models.Vision) -> float:
     if isinstance(vision.layers, list):
         return 12e9 * sum(vision.layers) / 16 * (vision.width / 64) ** 2 * (size / 224) ** 2
     return vision.layers * _block(vision) * ((size // (vision.patch_size or 16)) ** 2 + 1)
+
+
+def sheet_rate(device: str, *, half_precision: bool) -> float:
+    """FLOP a second that towers reach on a named device, by its maker's data sheet."""
+    fp32, half = DEVICES[device]
+    reached_of_fp32, reached_of_half = REACHED_OF_SHEET
+    if half_precision:
+        return half * reached_of_half * 1e12
+    return fp32 * reached_of_fp32 * 1e12
 
 
 def flops_per_second() -> float:

@@ -191,7 +191,9 @@ def _worker_size(ray: Any) -> tuple[float, float, int]:
     has_gpus = ray.cluster_resources().get("GPU", 0) > 0
     gpus = number_in("WSOUP_RAY_GPUS", 1.0 if has_gpus else 0.0)
     cpus = number_in("WSOUP_RAY_CPUS", 1.0 if has_gpus else float(threads))
-    return gpus, cpus, max(1, int(cpus)) if "WSOUP_RAY_CPUS" in os.environ or has_gpus else threads
+    if has_gpus or "WSOUP_RAY_CPUS" in os.environ:
+        threads = max(1, int(cpus))
+    return gpus, cpus, threads
 
 
 def _room(resources: Mapping[str, float], *, gpus: float, cpus: float) -> int:

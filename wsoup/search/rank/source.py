@@ -1,7 +1,7 @@
 """What selection may see, the source's few-shot images and class names; and what a search costs.
 
 Everything that scores candidates or builds soups goes through `Source`, which reads the source's training features and
-few-shot splits and nothing else. The stage graph also proves that no target is read (DESIGN section 2).
+few-shot splits and nothing else. The stage graph also proves that no target is read.
 
 Cost is in texts, tokens and FLOPs of the text tower, and computed from the texts alone. A text is encoded with every
 class. Tokens are the minimum that must be computed: prefixes shared by texts of a search count once, and class prompts
