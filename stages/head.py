@@ -17,12 +17,12 @@ from wsoup.disk.shards import Owner, Shard
 from wsoup.evaluate.rows import pack_right, row_name
 from wsoup.heads.head import Head, best_head
 from wsoup.heads.kinds import checked
+from wsoup.heads.zero_shot import class_texts, logit_scale_of
 from wsoup.params.section import load, one_of
 from wsoup.pipeline import stage
 from wsoup.runtime.work import finish_by_key
 from wsoup.search.rank.source import Run, Source, SourceParams, identity, load_source
 from wsoup.soup.soup import Soup
-from wsoup.texts.classes import class_texts, logit_scale_of
 
 ROLES = ("source", "dg")
 """Roles of datasets that may share the classes of a head."""

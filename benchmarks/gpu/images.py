@@ -14,8 +14,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from benchmarks.gpu.bench import Bench
 from benchmarks.timing import Clock
 from wsoup.images.decode import batches, decoding_workers, load_rgb
+from wsoup.images.pixels import encode_pixels
 from wsoup.towers.encoder import Encoder
-from wsoup.towers.images import encode_pixels
 
 FILES = 256
 """Files drawn at most; further ones are the same again."""

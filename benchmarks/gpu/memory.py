@@ -10,9 +10,9 @@ import torch
 
 from benchmarks.gpu.bench import Bench
 from benchmarks.gpu.training import CASES, Step
+from wsoup.images.pixels import encode_pixels
 from wsoup.search.rank.pools import common_words
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.towers.images import encode_pixels
 
 
 def batches(bench: Bench) -> list[str]:

@@ -14,7 +14,7 @@ from small_world import COLOURS, write_image_folder
 import wsoup
 from wsoup.base.errors import DataError, ModelError, ParamsError
 from wsoup.images.decode import load_rgb
-from wsoup.towers.images import encode_pixels
+from wsoup.images.pixels import encode_pixels
 
 
 @pytest.fixture

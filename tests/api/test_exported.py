@@ -17,8 +17,8 @@ from small_world import COLOURS, write_image_folder
 
 import wsoup
 from wsoup.images.decode import load_rgb
+from wsoup.images.pixels import encode_pixels
 from wsoup.soup.soup import Member
-from wsoup.towers.images import encode_pixels
 
 NAMES = sorted(COLOURS)
 

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from wsoup.core import prompts
 from wsoup.finetune.passes import Passes
 from wsoup.finetune.train import Trainer
-from wsoup.towers.images import encode_pixels
+from wsoup.images.pixels import encode_pixels
 
 
 def passes_of(encoder, colours, name: str, steps: int = 2) -> Passes:

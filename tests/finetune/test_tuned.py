@@ -14,8 +14,8 @@ from wsoup.base.errors import MismatchError, MissingError
 from wsoup.finetune.params import SnapshotParams
 from wsoup.finetune.train import Trainer
 from wsoup.finetune.tuned import load_tuned, pack_student, save_tuned, snapshots_in
+from wsoup.images.pixels import encode_pixels
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.towers.images import encode_pixels
 
 TEXTS = ["a photo of a red.", "a photo of a blue, ears."]
 

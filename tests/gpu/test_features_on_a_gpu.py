@@ -11,8 +11,8 @@ from on_cuda import ON_CUDA, little_memory, tf32
 from PIL import Image
 
 from wsoup.images.features import encode_files
+from wsoup.images.pixels import encode_pixels
 from wsoup.towers.encoder import AUTOCAST, Encoder
-from wsoup.towers.images import encode_pixels
 from wsoup.towers.models import random_model
 
 pytestmark = ON_CUDA

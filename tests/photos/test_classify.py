@@ -21,12 +21,12 @@ import wsoup
 from wsoup.api.soups import Soup
 from wsoup.base.errors import DataError, MissingError
 from wsoup.images.decode import load_rgb
+from wsoup.images.pixels import encode_pixels
 from wsoup.params.inputs import EncoderParams
 from wsoup.photos.files import find_photos
 from wsoup.photos.names import read_class_names
 from wsoup.soup.soup import Member
 from wsoup.towers.encoder import load_encoder
-from wsoup.towers.images import encode_pixels
 
 CLASSES = "red,green,blue"
 OPTIONS = ("--soup", "word-seed1", "--classes", CLASSES)

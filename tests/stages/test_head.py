@@ -17,8 +17,8 @@ from wsoup.disk import store
 from wsoup.disk.features import ImageFeatures, read_features, write_features
 from wsoup.disk.shards import Owner
 from wsoup.heads.head import Head
+from wsoup.heads.zero_shot import class_texts
 from wsoup.soup.soup import Member, Soup
-from wsoup.texts.classes import class_texts
 from wsoup.texts.encoder import PromptEncoder
 
 TEMPLATE = "a photo of a {}."

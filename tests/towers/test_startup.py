@@ -41,7 +41,7 @@ FACTS = {
         assert type(model.visual) is open_clip.timm_model.TimmModel is open_clip.model.TimmModel
     """,
     "another name loads the real module at once": """
-        from wsoup.towers.models import deferring
+        from wsoup.towers.library import deferring
         import torch
         with deferring():
             from torch._dynamo.utils import counters, is_compile_supported
@@ -52,7 +52,7 @@ FACTS = {
             assert torch._dynamo.utils.__file__
     """,
     "the package of a deferred module may be imported inside": """
-        from wsoup.towers.models import deferring
+        from wsoup.towers.library import deferring
         import torch
         with deferring():
             import torch._dynamo
@@ -62,7 +62,7 @@ FACTS = {
     """,
     "a failing import leaves nothing behind": """
         import sys
-        from wsoup.towers.models import DEFERRED, deferring
+        from wsoup.towers.library import DEFERRED, deferring
         try:
             with deferring():
                 assert set(DEFERRED) <= set(sys.modules)

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from wsoup.api.arguments import Tokenizer
 from wsoup.base.errors import ParamsError
+from wsoup.heads.zero_shot import logit_scale_of
 from wsoup.runtime.memory import kept_memory
 from wsoup.runtime.progress import showing
-from wsoup.texts.classes import logit_scale_of
 from wsoup.texts.models import check_texts
 from wsoup.towers.encoder import AUTOCAST, Encoder, encoder_id, preprocessing_of
 

@@ -22,6 +22,7 @@ from wsoup.base.errors import DataError, MismatchError, one_line
 from wsoup.core import prompts
 from wsoup.core.scoring import Mode
 from wsoup.disk import code
+from wsoup.heads.zero_shot import soup_features
 from wsoup.params.section import parse
 from wsoup.runtime.progress import progress as progress_bar
 from wsoup.search.grow import search
@@ -33,7 +34,6 @@ from wsoup.search.rank.source import Source, check_fits, cost_of
 from wsoup.search.rank.statistics import COLUMNS, right_by_name, scores, shards
 from wsoup.soup import soup
 from wsoup.soup.soup import Template
-from wsoup.texts.classes import soup_features
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.tokens import alike
 from wsoup.towers.encoder import AUTOCAST, check_device

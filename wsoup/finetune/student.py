@@ -16,8 +16,8 @@ from torch.nn.utils import parametrize
 
 from wsoup.base.errors import ModelError, PoolError
 from wsoup.finetune.towers import Texts, TrainableImageTower, TrainableTextTower
-from wsoup.texts.models import end_of_text
 from wsoup.towers.blocks import foreign_block
+from wsoup.towers.pooling import end_of_text
 
 
 class Student(nn.Module):

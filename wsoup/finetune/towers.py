@@ -24,8 +24,8 @@ from torch.utils.checkpoint import checkpoint
 
 from wsoup.base.errors import PoolError
 from wsoup.finetune.blocks import Packing, block_pass, first_row_pass, prefix_last_row_pass, prefix_pass
-from wsoup.texts.models import end_of_text
-from wsoup.towers.images import PackedViT, is_covered, reads_class_token
+from wsoup.images.vit import PackedViT, is_covered
+from wsoup.towers.pooling import end_of_text, reads_class_token
 
 
 class _Tower:

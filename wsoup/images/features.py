@@ -9,10 +9,12 @@ from torch import Tensor
 
 from wsoup.disk.features import Rows
 from wsoup.images.decode import Picture, batches
+from wsoup.images.pixels import check_finite, encode_pixels, in_two_steps
+from wsoup.images.sharing import sharing_blocks
+from wsoup.images.vit import fast_images
 from wsoup.images.workers import Batch
 from wsoup.runtime.progress import tick
 from wsoup.towers.encoder import Encoder
-from wsoup.towers.images import check_finite, encode_pixels, fast_images, in_two_steps, sharing_blocks
 
 
 @dataclass(frozen=True)

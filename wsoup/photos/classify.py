@@ -13,13 +13,13 @@ from wsoup.api.model import checked_logit_scale
 from wsoup.core.scoring import normalize
 from wsoup.evaluate.baselines import ensemble_prompts
 from wsoup.heads.head import Head
+from wsoup.heads.zero_shot import class_texts, soup_features
 from wsoup.images.features import encode_files
 from wsoup.photos.adaptation import adapted_to
 from wsoup.photos.estimation import Adapted
 from wsoup.photos.files import Photo
 from wsoup.runtime.progress import counting, progress
 from wsoup.soup.soup import Member, Soup
-from wsoup.texts.classes import class_texts, soup_features
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder
 from wsoup.towers.models import ensemble_templates

@@ -29,6 +29,7 @@ from wsoup.datasets.listing import Listing, Split, some, validated
 from wsoup.disk.store import write_bytes
 from wsoup.heads.head import Head, best_head
 from wsoup.heads.kinds import checked, duplicates
+from wsoup.heads.zero_shot import class_texts
 from wsoup.photos.classify import Classifier, built_in_texts
 from wsoup.photos.files import Photo, find_photos
 from wsoup.photos.sheet import write_sheet
@@ -36,7 +37,6 @@ from wsoup.photos.tables import write_rows
 from wsoup.search.grow.sample import drawn
 from wsoup.soup.soup import Member, Soup
 from wsoup.statistics.advice import HEAD, Advice, advise, in_words
-from wsoup.texts.classes import class_texts
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder
 

@@ -24,6 +24,7 @@ from wsoup.base.errors import ModelError, WsoupError, one_line, shown_value
 from wsoup.texts.tokens import ClassToken, Tokenizer, Tokens, last_token
 from wsoup.texts.tower import TextTower
 from wsoup.towers.blocks import foreign_block
+from wsoup.towers.pooling import end_of_text
 
 TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 5e-2, torch.float16: 1e-2}
 """Largest distance of two unit vectors that count as the same feature, by the precision of the matrix products."""
@@ -104,20 +105,6 @@ def read_tower(model: nn.Module, *, dtype: torch.dtype | None) -> tuple[TextTowe
         return None
     soft_prompt = getattr(model, "soft_prompt", None)
     return TextTower(tower, dtype=dtype, soft_prompt=soft_prompt, class_token=class_token), reads
-
-
-def end_of_text(tower: Any) -> Callable[[Tensor], Tensor] | None:
-    """Tokens (P, context) -> where a text ends (P,): at the first of the largest id, or of the end id.
-
-    None for a tower that does not read its feature there.
-    """
-    pool = getattr(tower, "pool_type", None) or getattr(tower, "text_pool_type", None)
-    end = getattr(tower, "eos_id", None) if hasattr(tower, "pool_type") else getattr(tower, "text_eos_id", None)
-    if pool == "argmax":
-        return lambda tokens: tokens.argmax(dim=-1)
-    if pool == "eos" and end is not None:
-        return lambda tokens: (tokens == end).int().argmax(dim=-1)
-    return None
 
 
 def _is_causal(mask: object) -> bool:

@@ -1,24 +1,15 @@
-"""open_clip's models by name: built with their activation, their tokenizers, and the tables that come with them.
-
-open_clip is imported without torch's compiler and timm, until they are used. Two lines cost every process a second or
-two, and a pipeline is twenty short processes: `torchvision.ops.roi_align` imports a function from
-`torch._dynamo.utils`, which loads torch._dynamo, torch._inductor and sympy; and `open_clip.model` imports the class
-`TimmModel`, whose module loads timm, which loads torch._dynamo, too. Both are only called for rare models.
-"""
+"""open_clip's models by name: built with their activation, their tokenizers, and the tables that come with them."""
 
 from __future__ import annotations
 
 import contextlib
 import difflib
-import importlib
 import logging
 import pickle
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from types import ModuleType
 
 import torch
 from PIL import Image
@@ -27,53 +18,7 @@ from torch import Tensor, nn
 from wsoup.base.errors import MissingError, ModelError, needing, one_line
 from wsoup.params.inputs import EncoderParams
 from wsoup.towers.config import Config, known_config, read_config
-
-DEFERRED = {
-    "torch._dynamo.utils": ("is_compile_supported", "torchvision.ops.roi_align"),
-    "open_clip.timm_model": ("TimmModel", "open_clip.model"),
-}
-"""Module: the one name of it that is imported without loading it, and the module that imports the name."""
-
-
-class _StandIn(ModuleType):
-    """Stands in for a module in `sys.modules`; its one name is a function that calls the real one, and replaces it."""
-
-    def __getattr__(self, name: str) -> object:
-        if name.startswith("__"):  # the import system looks these up
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        deferred, user = DEFERRED[self.__name__]
-
-        def call(*args: object, **options: object) -> object:
-            setattr(sys.modules[user], name, _loaded(self.__name__, name))
-            return getattr(sys.modules[user], name)(*args, **options)
-
-        return call if name == deferred else _loaded(self.__name__, name)
-
-
-def _loaded(module: str, name: str) -> object:
-    if isinstance(sys.modules.get(module), _StandIn):
-        del sys.modules[module]
-    return getattr(importlib.import_module(module), name)
-
-
-@contextlib.contextmanager
-def deferring() -> Iterator[None]:
-    """Inside, import the names of `DEFERRED` without their modules; any other name loads its module at once.
-
-    Modules already loaded are not touched, and outside of this context all are imported as usual.
-    """
-    stand_ins = {name: _StandIn(name) for name in DEFERRED if name not in sys.modules}
-    sys.modules.update(stand_ins)
-    try:
-        yield
-    finally:
-        for name, stand_in in stand_ins.items():
-            if sys.modules.get(name) is stand_in:
-                del sys.modules[name]
-
-
-with deferring():
-    import open_clip
+from wsoup.towers.library import open_clip
 
 QUICK_GELU = "-quickgelu"
 """Suffix of the names of open_clip's models that use QuickGELU."""

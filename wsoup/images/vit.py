@@ -1,28 +1,21 @@
 """Faster ViTs with the same features up to rounding; every other image tower stays open_clip's own.
 
 Weights are packed for oneDNN on a CPU. Of the last block only the class token is computed where that is all that is
-read (6.9 % of the FLOPs of ViT-B-16). Models finetuned from one another share their lower blocks (`sharing_blocks`).
+read (6.9 % of the FLOPs of ViT-B-16). Models finetuned from one another share their lower blocks (`images.sharing`).
 """
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from itertools import takewhile
+from collections.abc import Callable
 from typing import Any
 
 import torch
-from open_clip.transform import MaybeConvertMode
-from open_clip.transformer import VisionTransformer
-from PIL import Image
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torchvision.transforms import Compose, Normalize, ToTensor
-from torchvision.transforms.functional import pil_to_tensor
 
-from wsoup.base.errors import ModelError
-from wsoup.disk.files import shown
 from wsoup.towers.blocks import PackedBlock, foreign_block, split_heads
 from wsoup.towers.encoder import Encoder
+from wsoup.towers.library import VisionTransformer
+from wsoup.towers.pooling import reads_class_token
 
 TOLERANCE = {torch.float32: 2e-5, torch.bfloat16: 5e-2, torch.float16: 1e-2}
 """Distance of unit features above which open_clip's tower is used; rounding alone gives 1e-7 to 2e-6 in float32."""
@@ -91,11 +84,6 @@ def _mixed(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
 
 
-def reads_class_token(visual: Any) -> bool:
-    """Whether the feature of an open_clip ViT is its class token alone."""
-    return visual.attn_pool is None and visual.pool_type == "tok"
-
-
 def is_covered(visual: Any) -> bool:
     """Whether `PackedViT` does what this image tower does, read from its structure."""
     if type(visual) is not VisionTransformer or visual.output_tokens or not visual.transformer.batch_first:
@@ -139,84 +127,8 @@ def _agree(visual: Any, fast: nn.Module, *, dtype: torch.dtype | None) -> bool:
     return bool((expected - features).norm() <= TOLERANCE.get(dtype or weight.dtype, 0.0))
 
 
-@contextmanager
-def sharing_blocks(models: Sequence[nn.Module]) -> Iterator[None]:
-    """Within the block, models from `with_fast_images` pass a batch, the same tensor, once through what they share."""
-    modules = [model for model in models if isinstance(model, nn.Module)]  # a user's model may be any object
-    towers = [part for model in modules for part in model.modules() if isinstance(part, PackedViT)]
-    stems = [_stem(tower) for tower in towers]
-    blocks = zip(*(tower.layers[:-1] for tower in towers), strict=False)
-    n = sum(1 for _ in takewhile(lambda same: len(set(same)) == 1, blocks))
-    last: list[Tensor] = []  # pixels, and their states before block n
-
-    def lower(pixels: Tensor) -> Tensor:
-        if not last or last[0] is not pixels:
-            last[:] = pixels, towers[0].run(towers[0].start(pixels), first=0, stop=n)
-        return last[1]
-
-    if len(towers) > 1 and all(all(map(torch.equal, stem, stems[0])) for stem in stems):
-        for tower in towers:
-            tower.lower, tower.n_lower = lower, n
-    try:
-        yield
-    finally:
-        for tower in towers:
-            tower.lower, tower.n_lower = None, 0
-
-
-def _stem(tower: PackedViT) -> list[Tensor]:
-    """What comes before the first block."""
-    return [tower.class_embedding, tower.positional_embedding, *tower.conv1.parameters(), *tower.ln_pre.parameters()]
-
-
 def fast_images(encoder: Encoder) -> nn.Module:
     """The encoder's model with a fast image tower, made once."""
     if "images" not in encoder.derived:
         encoder.derived["images"] = with_fast_images(encoder.model, dtype=encoder.dtype)
     return encoder.derived["images"]
-
-
-def in_two_steps(
-    preprocess: Callable[[Image.Image], Tensor],
-) -> tuple[Callable[[Image.Image], Tensor], Callable[[Tensor], Tensor]]:
-    """A preprocessing as image -> (3, H, W), for decoding processes, and batch -> (B, 3, H, W) float, on the device.
-
-    Between the steps the pixels are uint8, a quarter of the bytes, if the preprocessing ends as open_clip's own; the
-    results are the same to the bit. Of any other the first step is everything.
-    """
-    match preprocess:
-        case Compose(
-            transforms=[*resize, MaybeConvertMode(mode="RGB") as to_rgb, ToTensor(), Normalize() as normalize]
-        ):
-            # Divided by a tensor, because CUDA multiplies by 1 / 255 where it is given a number.
-            to_floats = lambda pixels: normalize(pixels / torch.tensor(255.0, device=pixels.device))  # noqa: E731
-            return Compose([*resize, to_rgb, pil_to_tensor]), to_floats
-    return preprocess, lambda pixels: pixels
-
-
-@torch.inference_mode()
-def encode_pixels(encoder: Encoder, pixels: Tensor) -> Tensor:
-    """(B, 3, H, W) -> (B, D) float32, L2-normalised, on the encoder's device.
-
-    If the device runs out of memory, the two halves of the batch are encoded one after the other.
-    """
-    try:
-        with encoder.autocast():
-            features = fast_images(encoder).encode_image(pixels.to(encoder.device, non_blocking=True))  # type: ignore[operator]
-        return F.normalize(features.float(), dim=-1)
-    except torch.OutOfMemoryError:
-        if len(pixels) == 1:
-            raise
-    # The error holds the memory of the failed pass, so continue outside of the handler.
-    half = len(pixels) // 2
-    return torch.cat([encode_pixels(encoder, pixels[:half]), encode_pixels(encoder, pixels[half:])])
-
-
-def check_finite(features: Tensor, *, paths: Sequence[str]) -> None:
-    """Raise ModelError for the first of B images whose features (B, D) have NaN or infinity."""
-    good = features.isfinite().all(dim=1).tolist()
-    if not all(good):
-        raise ModelError(
-            f"{shown(paths[good.index(False)])}: its features are not finite (NaN or infinity); check "
-            "encoder.image_mean and image_std, or choose precision: fp32"
-        )

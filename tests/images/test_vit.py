@@ -12,7 +12,9 @@ from torch import nn
 from torchvision.transforms import Compose, RandomErasing, ToTensor
 from tower_cases import FAMILIES, model, pixels, relative_error
 
-from wsoup.towers.images import PackedViT, in_two_steps, is_covered, sharing_blocks, with_fast_images
+from wsoup.images.pixels import in_two_steps
+from wsoup.images.sharing import sharing_blocks
+from wsoup.images.vit import PackedViT, is_covered, with_fast_images
 
 
 @torch.inference_mode()

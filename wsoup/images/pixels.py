@@ -1,0 +1,62 @@
+"""Pixels: preprocessing in two steps, and a batch of preprocessed images to features."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from PIL import Image
+from torch import Tensor
+from torch.nn import functional as F
+from torchvision.transforms import Compose, Normalize, ToTensor
+from torchvision.transforms.functional import pil_to_tensor
+
+from wsoup.base.errors import ModelError
+from wsoup.disk.files import shown
+from wsoup.images.vit import fast_images
+from wsoup.towers.encoder import Encoder
+from wsoup.towers.library import MaybeConvertMode
+
+
+def in_two_steps(
+    preprocess: Callable[[Image.Image], Tensor],
+) -> tuple[Callable[[Image.Image], Tensor], Callable[[Tensor], Tensor]]:
+    """A preprocessing as image -> (3, H, W), for decoding processes, and batch -> (B, 3, H, W) float, on the device.
+
+    Between the steps the pixels are uint8, a quarter of the bytes, if the preprocessing ends as open_clip's own; the
+    results are the same to the bit. Of any other the first step is everything.
+    """
+    match preprocess:
+        case Compose(
+            transforms=[*resize, MaybeConvertMode(mode="RGB") as to_rgb, ToTensor(), Normalize() as normalize]
+        ):
+            # Divided by a tensor, because CUDA multiplies by 1 / 255 where it is given a number.
+            to_floats = lambda pixels: normalize(pixels / torch.tensor(255.0, device=pixels.device))  # noqa: E731
+            return Compose([*resize, to_rgb, pil_to_tensor]), to_floats
+    return preprocess, lambda pixels: pixels
+
+
+@torch.inference_mode()
+def encode_pixels(encoder: Encoder, pixels: Tensor) -> Tensor:
+    """(B, 3, H, W) -> (B, D) float32, L2-normalised, on the encoder's device.
+
+    If the device runs out of memory, the two halves of the batch are encoded one after the other.
+    """
+    try:
+        with encoder.autocast():
+            features = fast_images(encoder).encode_image(pixels.to(encoder.device, non_blocking=True))  # type: ignore[operator]
+        return F.normalize(features.float(), dim=-1)
+    except torch.OutOfMemoryError:
+        if len(pixels) == 1:
+            raise
+    # The error holds the memory of the failed pass, so continue outside of the handler.
+    half = len(pixels) // 2
+    return torch.cat([encode_pixels(encoder, pixels[:half]), encode_pixels(encoder, pixels[half:])])
+
+
+def check_finite(features: Tensor, *, paths: Sequence[str]) -> None:
+    """Raise ModelError for the first of B images whose features (B, D) have NaN or infinity."""
+    good = features.isfinite().all(dim=1).tolist()
+    if not all(good):
+        raise ModelError(
+            f"{shown(paths[good.index(False)])}: its features are not finite (NaN or infinity); check "
+            "encoder.image_mean and image_std, or choose precision: fp32"
+        )
