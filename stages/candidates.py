@@ -11,7 +11,7 @@ from wsoup.disk.shards import Owner
 from wsoup.params.inputs import EncoderParams
 from wsoup.params.section import Name, Sections, load
 from wsoup.pipeline import stage
-from wsoup.search.rank import pools
+from wsoup.search.rank import lists, pools
 from wsoup.search.rank.params import CandidatesParams
 
 
@@ -30,7 +30,7 @@ def main(owner: Owner) -> None:
     words = pools.words_from_file(wanted.words.path, count=count) if wanted.words.path else pools.common_words(count)
     for pool, texts in (("words", words), ("descriptors", pools.descriptors(wanted.descriptors.paths))):
         left_out = _left_out(texts, params)
-        pools.write_pool(artifacts.pool(pool), [text for text in texts if text not in left_out])
+        lists.write_pool(artifacts.pool(pool), [text for text in texts if text not in left_out])
         if left_out:
             listed = ", ".join(f"{one_line(text, limit=60)!r} ({reason})" for text, reason in left_out.items())
             print(f"{pool}: {len(left_out)} of {len(texts)} are left out: {one_line(listed, limit=300)}")

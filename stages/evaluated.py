@@ -12,7 +12,7 @@ from wsoup.disk.shards import Owner
 from wsoup.params.inputs import Datasets
 from wsoup.params.section import Name, Sections, load
 from wsoup.pipeline import stage
-from wsoup.search.rank import gpt
+from wsoup.search.rank import gpt, gpt_classes, lists
 from wsoup.search.rank.params import CandidatesParams
 
 
@@ -40,12 +40,12 @@ def main(owner: Owner) -> None:
             manifest = store.require(artifacts.manifest(name), made_by=f"prepare@{name}")
             class_names = store.table_attributes(manifest)["class_names"]
             descriptors = gpt.read(path, wording=dataset.gpt_wording)
-            by_class = gpt.matched(descriptors, class_names=class_names, origin=path, gpt_names=gpt_names)
+            by_class = gpt_classes.matched(descriptors, class_names=class_names, origin=path, gpt_names=gpt_names)
         about = {"role": dataset.role, "baseline_template": dataset.baseline_template, "gpt_names": gpt_names}
         datasets.append({"name": name, **about, "gpt": by_class})
     waffle: list[str] = []
     if params.candidates.waffle is not None:
-        waffle = gpt.waffle_texts(params.candidates.waffle)
+        waffle = lists.waffle_texts(params.candidates.waffle)
     soups = evaluated_soups(params.soups)
     store.write_json(artifacts.evaluated, {"datasets": datasets, "soups": soups, "waffle": waffle})
 

@@ -7,8 +7,8 @@ from wsoup.disk import store
 from wsoup.disk.shards import Owner
 from wsoup.params.section import load
 from wsoup.pipeline import stage
+from wsoup.search.rank.lists import read_pool
 from wsoup.search.rank.params import CandidatesParams, ScoreParams
-from wsoup.search.rank.pools import read_pool
 from wsoup.search.rank.source import Run, SourceParams, check_fits, cost_of, load_source
 from wsoup.search.rank.statistics import COLUMNS, scores_in_shards
 

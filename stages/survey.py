@@ -8,8 +8,8 @@ from wsoup.evaluate.testsets import load_tests
 from wsoup.evaluate.transfer import Grid, sample, source_counts, transfer, upper_bound
 from wsoup.params.section import load
 from wsoup.pipeline import stage
+from wsoup.search.rank.lists import read_pool
 from wsoup.search.rank.params import CandidatesParams
-from wsoup.search.rank.pools import read_pool
 from wsoup.search.rank.source import Run, SourceParams, load_source
 from wsoup.soup.soup import Member, Soup
 from wsoup.texts.encoder import PromptEncoder

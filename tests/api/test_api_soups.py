@@ -23,7 +23,7 @@ from wsoup.disk import store
 from wsoup.disk.features import ImageFeatures, write_features
 from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
-from wsoup.search.rank.pools import write_pool
+from wsoup.search.rank.lists import write_pool
 
 
 @pytest.fixture

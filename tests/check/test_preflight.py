@@ -21,7 +21,7 @@ from wsoup.check.findings import long_texts
 from wsoup.check.whole import parse_params
 from wsoup.cli.app import app
 from wsoup.disk.files import Artifacts
-from wsoup.search.rank import pools
+from wsoup.search.rank import lists, pools
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def test_truncated_weights_are_found(raw: dict[str, Any], own_encoder: Path) -> 
 def test_artifacts_replace_files_that_are_elsewhere(raw: dict[str, Any], in_tmp: Path) -> None:
     for pool, texts in (("words", WORDS), ("descriptors", DESCRIPTORS)):
         (in_tmp / f"pools/{pool}.txt").unlink()
-        pools.write_pool(Artifacts().pool(pool), texts)
+        lists.write_pool(Artifacts().pool(pool), texts)
     assert problems(raw) == []
     change(raw, "evaluate.baseline_m", 6)
     assert "evaluate.baseline_m is 6" in problems(raw)[0]
@@ -194,7 +194,7 @@ def test_an_invalid_pool_is_refused(tmp_path: Path, name: str, data: bytes) -> N
     if name == "x.txt":
         assert name in str(refused(lambda: pools.words_from_file(file, count=3)))
         # An artifact may be empty, if there are no descriptors.
-        assert not data.strip() or name in str(refused(lambda: pools.read_pool(file)))
+        assert not data.strip() or name in str(refused(lambda: lists.read_pool(file)))
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/zero", path)])
@@ -212,5 +212,5 @@ def test_a_damaged_pool_is_refused_or_can_be_written_and_read_again(tmp_path: Pa
         path.write_bytes(corrupted(data, seed=seed))
         if refused(lambda: pools.descriptors([path])) is None:
             texts = pools.descriptors([path])
-            pools.write_pool(copy_of, texts)
-            assert pools.read_pool(copy_of) == texts
+            lists.write_pool(copy_of, texts)
+            assert lists.read_pool(copy_of) == texts

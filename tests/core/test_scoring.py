@@ -9,7 +9,8 @@ import torch
 from torch.nn import functional as F
 
 from wsoup.core import scoring
-from wsoup.core.scoring import ImageSet, Linear, has_onednn
+from wsoup.core.linear import Linear, has_onednn
+from wsoup.core.scoring import ImageSet
 
 ONEDNN = pytest.mark.skipif(not has_onednn(torch.float32), reason="no oneDNN")
 
@@ -68,7 +69,7 @@ def test_without_onednn_the_answers_are_the_same(monkeypatch):
     images, texts = random_features(50, 16), random_features(9, 7, 16, seed=1)
     labels = torch.arange(50) % 7
     right, near = scoring.decide(images, labels, texts)
-    monkeypatch.setattr("wsoup.core.scoring.has_onednn", lambda dtype: False)
+    monkeypatch.setattr("wsoup.core.linear.has_onednn", lambda dtype: False)
     right_by_torch, near_by_torch = scoring.decide(images, labels, texts)
     assert not near.any()
     assert torch.equal(right_by_torch, right)

@@ -16,7 +16,7 @@ from wsoup.evaluate.baselines import (
     waffle_shape,
 )
 from wsoup.evaluate.classifiers import Row
-from wsoup.search.rank import gpt
+from wsoup.search.rank import gpt, gpt_classes, wording
 from wsoup.towers.models import ensemble_templates, imagenet_class_names
 
 POOL = [f"which is {word}" for word in ("red", "blue", "old", "wet", "tall", "thin")]
@@ -48,7 +48,7 @@ def test_waffle_alternates_words_and_characters():
 def test_waffle_is_worded_like_the_authors_texts():
     theirs = (REFERENCE / "waffle_descriptors.txt").read_text().splitlines()
     noise = [re.sub(r"^, which (is|has)? ?", "", text).removesuffix(".") for text in theirs]
-    assert [f", {gpt.sentence(text)}." for text in noise] == theirs
+    assert [f", {wording.sentence(text)}." for text in noise] == theirs
     assert sum(text.startswith(", which is ") for text in theirs) == 9
 
 
@@ -108,7 +108,7 @@ def test_a_class_may_have_another_name_in_gpt_prompts():
 def test_the_real_descriptors_give_imagenet_the_papers_5_8_texts_a_class():
     names = imagenet_class_names()
     path = REFERENCE / "gpt_descriptors/descriptors_imagenet.json"
-    descriptors = gpt.matched(gpt.read(path), class_names=names, origin=path.name)
+    descriptors = gpt_classes.matched(gpt.read(path), class_names=names, origin=path.name)
     row = Row("gpt", (1,), prompts=gpt_prompts("a photo of a {}.", class_names=names, descriptors=descriptors))
     assert round(row.texts_per_class, 1) == 5.8
     assert all(

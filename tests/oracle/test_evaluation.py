@@ -15,7 +15,7 @@ from wsoup.evaluate.classifiers import class_rows, pretrained_rows
 from wsoup.evaluate.counts import answers_of, evaluate, mean_texts
 from wsoup.evaluate.rows import Material
 from wsoup.evaluate.testsets import TestSet
-from wsoup.search.rank import gpt
+from wsoup.search.rank import wording
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.models import ensemble_templates
 
@@ -78,7 +78,7 @@ ROWS = {
 @pytest.fixture(scope="module")
 def counted(images, tiny_encoder) -> pa.Table:
     """All rows on all templates by wsoup's own evaluation."""
-    said = {name: [gpt.sentence(text, wording="code") for text in texts or [""]] for name, texts in SAID.items()}
+    said = {name: [wording.sentence(text, wording="code") for text in texts or [""]] for name, texts in SAID.items()}
     tests = [
         TestSet(
             name, "xd", template, NAMES, *images[name], np.arange(len(images[name][1])), {}, gpt=said,

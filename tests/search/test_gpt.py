@@ -9,7 +9,7 @@ import pytest
 from reference import REFERENCE, needs_reference
 
 from wsoup.base.errors import MissingError, PoolError
-from wsoup.search.rank import gpt, pools
+from wsoup.search.rank import gpt, gpt_classes, lists, pools, wording
 
 AUTHORS_POOL = "ae2b85191103e0f6"
 
@@ -31,7 +31,7 @@ AUTHORS_POOL = "ae2b85191103e0f6"
     ],
 )
 def test_first_letters_decide_the_wording_as_in_the_source(descriptor: str, sentence: str) -> None:
-    assert gpt.sentence(descriptor) == sentence
+    assert wording.sentence(descriptor) == sentence
 
 
 def test_descriptors_are_read_bare_without_empty_ones(tmp_path: Path) -> None:
@@ -47,19 +47,19 @@ def test_descriptors_are_read_bare_without_empty_ones(tmp_path: Path) -> None:
 
 def test_classes_are_matched_by_normalised_name_never_by_order() -> None:
     keys = {"Apply Eye Makeup": ["b"], "hip hop": ["a"]}
-    by_class = gpt.matched(keys, class_names=["hip-hop", "Apply_Eye_Makeup"], origin="x")
+    by_class = gpt_classes.matched(keys, class_names=["hip-hop", "Apply_Eye_Makeup"], origin="x")
     assert by_class == {"hip-hop": ["a"], "Apply_Eye_Makeup": ["b"]}
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [("newt", "eft"), ("newt", "smooth newt"), ("tights", "maillot")])
 def test_known_aliases_of_imagenet_are_matched_where_a_class_has_no_key_of_its_own(ours: str, theirs: str) -> None:
-    assert gpt.matched({theirs: ["x"]}, class_names=[ours], origin="x") == {ours: ["x"]}
-    assert gpt.matched({theirs: ["x"], ours: ["y"]}, class_names=[ours], origin="x") == {ours: ["y"]}
+    assert gpt_classes.matched({theirs: ["x"]}, class_names=[ours], origin="x") == {ours: ["x"]}
+    assert gpt_classes.matched({theirs: ["x"], ours: ["y"]}, class_names=[ours], origin="x") == {ours: ["y"]}
 
 
 def test_a_class_may_have_another_key_than_its_name() -> None:
     keys, gpt_names = {"smooth newt": ["a"], "newt": ["b"]}, {"newt": "smooth newt", "tights": "maillot"}
-    by_class = gpt.matched(keys, class_names=["smooth newt", "newt"], origin="x", gpt_names=gpt_names)
+    by_class = gpt_classes.matched(keys, class_names=["smooth newt", "newt"], origin="x", gpt_names=gpt_names)
     assert by_class == {"smooth newt": ["a"], "newt": ["a"]}
 
 
@@ -67,7 +67,7 @@ def test_an_unmatched_class_is_reported_with_the_nearest_keys() -> None:
     with pytest.raises(
         PoolError, match=r"d.json has no descriptors for class 'aple pie' \(1 of 2 .* nearest keys: 'apple_pie'"
     ):
-        gpt.matched({"apple_pie": [], "sushi": []}, class_names=["sushi", "aple pie"], origin="d.json")
+        gpt_classes.matched({"apple_pie": [], "sushi": []}, class_names=["sushi", "aple pie"], origin="d.json")
 
 
 @pytest.mark.parametrize("text", ["[]", "{", '{"cat": "a tail"}', '{"cat": [1]}'])
@@ -85,7 +85,7 @@ def test_imagenets_descriptors_give_exactly_the_authors_pool() -> None:
     theirs = pools.descriptors([REFERENCE / "descriptors.txt"])
     assert len(ours) == 4_227
     assert ours == theirs
-    assert pools.digest(ours) == AUTHORS_POOL
+    assert lists.digest(ours) == AUTHORS_POOL
 
 
 @needs_reference
@@ -107,6 +107,6 @@ def test_all_1000_imagenet_classes_are_matched() -> None:
 
     names = imagenet_class_names()
     path = REFERENCE / "gpt_descriptors/descriptors_imagenet.json"
-    by_class = gpt.matched(gpt.read(path), class_names=names, origin=str(path))
+    by_class = gpt_classes.matched(gpt.read(path), class_names=names, origin=str(path))
     assert set(by_class) == set(names)
     assert by_class["newt"] == gpt.read(path)["eft"]

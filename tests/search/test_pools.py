@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from wsoup.base.errors import MissingError, PoolError
-from wsoup.search.rank import pools
+from wsoup.search.rank import lists, pools
 
 
 def write(path: Path, text: str) -> Path:
@@ -68,10 +68,10 @@ def test_a_missing_file_or_one_that_is_not_text_is_named(tmp_path: Path) -> None
 
 
 def test_a_written_pool_reads_back(tmp_path: Path) -> None:
-    pools.write_pool(tmp_path / "p/words.txt", ["the", "of"])
+    lists.write_pool(tmp_path / "p/words.txt", ["the", "of"])
     assert (tmp_path / "p/words.txt").read_text() == "the\nof\n"
-    assert pools.read_pool(tmp_path / "p/words.txt") == ["the", "of"]
-    pools.write_pool(tmp_path / "descriptors.txt", pools.descriptors([]))
-    assert pools.read_pool(tmp_path / "descriptors.txt") == []
+    assert lists.read_pool(tmp_path / "p/words.txt") == ["the", "of"]
+    lists.write_pool(tmp_path / "descriptors.txt", pools.descriptors([]))
+    assert lists.read_pool(tmp_path / "descriptors.txt") == []
     with pytest.raises(MissingError, match=r"made by stage 'candidates'"):
-        pools.read_pool(tmp_path / "none.txt")
+        lists.read_pool(tmp_path / "none.txt")

@@ -20,7 +20,8 @@ from wsoup.disk.features import ImageFeatures, read_features, write_features
 from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.search.rank import statistics
-from wsoup.search.rank.pools import common_words, write_pool
+from wsoup.search.rank.lists import write_pool
+from wsoup.search.rank.pools import common_words
 from wsoup.search.rank.ranking import read_ranked
 
 NAMES = ["red cat", "blue dog", "green bird", "fish", "tree"]

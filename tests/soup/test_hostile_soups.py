@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from run_cli import run
 
 from wsoup.base.errors import LONGEST, WsoupError
-from wsoup.soup.formats import FORMATS
+from wsoup.cli.formats import FORMATS
 from wsoup.soup.soup import Soup
 
 MEMBER = {"text": "sharp", "n_correct": 1, "n_images": 2, "trace": [{"added": "sharp", "n_correct": 1}]}

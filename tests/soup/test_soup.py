@@ -10,8 +10,8 @@ import fsspec
 import pytest
 
 from wsoup.base.errors import DataError, MismatchError, MissingError
+from wsoup.cli.formats import summary
 from wsoup.core.prompts import prompt
-from wsoup.soup.formats import summary
 from wsoup.soup.soup import Cost, Member, Soup, Step, load_seeds, together
 
 ENCODER = {"model": "m", "pretrained": "p", "config": "c", "weights": "w", "quick_gelu": False, "precision": "fp32"}

@@ -15,7 +15,7 @@ from wsoup.disk import store
 from wsoup.disk.features import ImageFeatures, write_features
 from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
-from wsoup.search.rank.pools import read_pool
+from wsoup.search.rank.lists import read_pool
 
 LONG = [f"which has {word} " + "very " * 80 + "long" for word in ("one", "two")]
 

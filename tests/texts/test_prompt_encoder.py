@@ -271,7 +271,7 @@ def test_half_precision_products(family, plain, name):
 
 
 def test_without_the_packed_layout_the_features_are_the_same(family, plain, monkeypatch):
-    monkeypatch.setattr("wsoup.core.scoring.has_onednn", lambda dtype: False)
+    monkeypatch.setattr("wsoup.core.linear.has_onednn", lambda dtype: False)
     for name in ("clip", "quick_gelu", "tanh_gelu"):
         model, tokenizer, _ = family(name)
         features = PromptEncoder(model, tokenizer, device=CPU).encode_grid(PREFIXES, SUFFIXES).flatten(0, 1)

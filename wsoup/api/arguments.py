@@ -10,8 +10,8 @@ from pydantic import BeforeValidator, PlainValidator, SkipValidation
 from torch import Tensor
 
 from wsoup.base.arguments import Words, listed
+from wsoup.base.arrays import rows, tensor, unit_rows
 from wsoup.base.errors import DataError, MismatchError, shown_value
-from wsoup.core.arrays import rows, tensor, unit_rows
 
 Labels = Annotated[ArrayLike, SkipValidation]
 Features = Annotated[ArrayLike, PlainValidator(partial(unit_rows, name="features"))]

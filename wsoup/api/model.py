@@ -21,7 +21,7 @@ from wsoup.towers.encoder import AUTOCAST, Encoder, encoder_id, preprocessing_of
 
 SMALLEST_SCALE = 1e-30
 LARGEST_SCALE = 1e30
-"""Bounds of `wsoup.core.arrays.Positive`, for a scale that a model brings."""
+"""Bounds of `wsoup.base.arrays.Positive`, for a scale that a model brings."""
 
 
 @contextmanager

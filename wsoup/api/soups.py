@@ -28,7 +28,7 @@ from wsoup.runtime.progress import progress as progress_bar
 from wsoup.search.grow import search
 from wsoup.search.grow.chains import ChainsSoup
 from wsoup.search.grow.greedy import GreedySoup
-from wsoup.search.rank import pools
+from wsoup.search.rank import lists, pools
 from wsoup.search.rank.ranking import ranked
 from wsoup.search.rank.source import Source, check_fits, cost_of
 from wsoup.search.rank.statistics import COLUMNS, right_by_name, scores, shards
@@ -264,7 +264,7 @@ def _source(
 
 def _fitting(texts: Sequence[str], *, source: Source, origin: str) -> list[str]:
     """Candidates as they are stored, in order; PoolError if there are none, one is repeated, or one is too long."""
-    pool = pools.unique([prompts.bare(text) for text in texts], origin=origin)
+    pool = lists.unique([prompts.bare(text) for text in texts], origin=origin)
     check_fits(pool, source=source, origin=origin)
     return pool
 

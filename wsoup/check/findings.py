@@ -33,7 +33,7 @@ from wsoup.images.decode import load_rgb
 from wsoup.paper import coverage
 from wsoup.params.inputs import DatasetParams, EncoderParams
 from wsoup.runtime.threads import cores
-from wsoup.search.rank import gpt, pools
+from wsoup.search.rank import gpt, gpt_classes, pools
 from wsoup.texts.models import read_tower
 from wsoup.texts.tokens import too_long
 from wsoup.towers.models import forced_quick_gelu, known_tags, tokenizer_of, untrained_model
@@ -161,7 +161,7 @@ def _images(name: str, listing: Listing, *, params: Params, deep: bool) -> Itera
             yield error(f"images of this run differ from {before}: {changes}; run {again}")
     if section.gpt_descriptors is not None:
         texts, named = gpt.read(section.gpt_descriptors), section.gpt_names or {}
-        gpt.matched(texts, class_names=names, origin=section.gpt_descriptors, gpt_names=named)
+        gpt_classes.matched(texts, class_names=names, origin=section.gpt_descriptors, gpt_names=named)
     if name == params.source:
         yield from (Finding("error", "", text) for text in long_texts(params, class_names=names))
 

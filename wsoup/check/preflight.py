@@ -13,7 +13,7 @@ from typing import Any
 from wsoup.base.errors import MissingError, ModelError, PoolError, WsoupError
 from wsoup.check.whole import Params
 from wsoup.disk.files import Artifacts
-from wsoup.search.rank import gpt, pools
+from wsoup.search.rank import gpt, lists, pools
 from wsoup.towers import config as model_config
 
 MANY_WORDS = 50_000
@@ -47,7 +47,7 @@ def _size(params: Params, *, pool: str, files: Sequence[str]) -> int:
     """Texts in a pool: of its files, or of the artifact made from files that are elsewhere."""
     words, product = params.candidates.words, Artifacts().pool(pool)
     if product.exists() and not all(map(os.path.exists, files)):
-        return len(pools.read_pool(product))
+        return len(lists.read_pool(product))
     if pool == "descriptors":
         return len(pools.descriptors(files))
     if words.path is not None:

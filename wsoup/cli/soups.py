@@ -30,7 +30,7 @@ def soup_show(path: OwnSoup = None) -> None:
 
     Example: wsoup soup show word
     """
-    from wsoup.soup.formats import show
+    from wsoup.cli.formats import show
 
     common.Terminal().print(show(load(path or run_soup(Path("params.yaml"))[0])[0]))
 
@@ -60,8 +60,8 @@ def soup_export(
     Example: wsoup soup export word --format open_clip > templates.py
     """
     from wsoup.api.encoders import EncoderOptions
+    from wsoup.cli.formats import FORMATS, export
     from wsoup.disk.store import write_bytes
-    from wsoup.soup.formats import FORMATS, export
 
     claim([("--out", out)], inputs=[path, classes], force=force)
     if form in FORMATS:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from wsoup.core.scoring import AT_ONCE, Linear, Mode, normalize
+from wsoup.core.linear import Linear
+from wsoup.core.scoring import AT_ONCE, Mode, normalize
 from wsoup.evaluate.rows import Row
 from wsoup.evaluate.testsets import TestSet
 

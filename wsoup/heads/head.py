@@ -16,8 +16,8 @@ from pydantic import AfterValidator, Field, InstanceOf
 from torch import Tensor
 
 from wsoup.base.arguments import Place, Share, at_the_door, checked_fields, usual_torch
+from wsoup.base.arrays import Positive, rows
 from wsoup.base.errors import MismatchError, MissingError, one_line
-from wsoup.core.arrays import Positive, rows
 from wsoup.disk import store
 from wsoup.disk.files import read_file
 from wsoup.heads.choose import choose, threshold

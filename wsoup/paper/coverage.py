@@ -17,7 +17,7 @@ from wsoup.datasets.paper import PAPER
 from wsoup.paper import tables
 from wsoup.paper.settings import Settings, marks
 from wsoup.paper.tables import QUICK_GELU, TABLES, PaperRow
-from wsoup.search.rank import gpt, pools
+from wsoup.search.rank import lists, pools
 
 SOURCES = {
     "words": "google-10000-english-no-swears.txt of github.com/first20hours/google-10000-english, given to "
@@ -119,7 +119,7 @@ def as_text(rows: Sequence[Covered]) -> str:
 
 def facts(texts: Sequence[str]) -> dict[str, Any]:
     """Count and digest of a pool."""
-    return {"count": len(texts), "digest": pools.digest(texts)}
+    return {"count": len(texts), "digest": lists.digest(texts)}
 
 
 def known(candidates: Mapping[str, Any]) -> dict[str, dict[str, object]]:
@@ -139,7 +139,7 @@ def known(candidates: Mapping[str, Any]) -> dict[str, dict[str, object]]:
         known_pools["descriptors"] = facts(pools.descriptors(paths))
     waffle = candidates.get("waffle")
     if waffle is not None and Path(waffle).exists():
-        known_pools["waffle"] = facts(gpt.waffle_texts(waffle))
+        known_pools["waffle"] = facts(lists.waffle_texts(waffle))
     return known_pools
 
 

@@ -17,8 +17,8 @@ from torch import Tensor
 from wsoup.api.arguments import Features, checked_classifier
 from wsoup.api.model import checked_logit_scale
 from wsoup.base.arguments import at_the_door
+from wsoup.base.arrays import Positive
 from wsoup.base.errors import DataError
-from wsoup.core.arrays import Positive
 from wsoup.core.scoring import normalize
 from wsoup.photos.estimation import Adapted, Statistics, estimate, predict_softly
 from wsoup.runtime import threads

@@ -27,7 +27,7 @@ from torch import Tensor
 from torch.special import entr
 
 from wsoup.base.arguments import usual_torch
-from wsoup.core.arrays import rows
+from wsoup.base.arrays import rows
 from wsoup.core.scoring import normalize
 
 LOGITS_PER_BLOCK = 1 << 24

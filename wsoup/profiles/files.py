@@ -24,7 +24,7 @@ from wsoup.paper.settings import Settings
 from wsoup.paper.tables import single_texts
 from wsoup.params.section import parse_yaml
 from wsoup.runtime.git import git
-from wsoup.search.rank.pools import texts_of
+from wsoup.search.rank.lists import texts_of
 
 DATA = project.file("data")
 FOLDER = DATA / "profiles"

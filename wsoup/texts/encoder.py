@@ -20,7 +20,7 @@ from pydantic import Field
 from torch import Tensor
 
 from wsoup.base.arguments import Natural, Texts, Whole, at_the_door
-from wsoup.core.arrays import Device
+from wsoup.base.arrays import Device
 from wsoup.texts.fast import FastTexts, PrefixBatch
 from wsoup.texts.models import TOLERANCE, PlainTexts, check_texts, finite, read_tower
 from wsoup.texts.tokens import SplitTokenizer, Tokenizer, Tokens, by_head, last_token

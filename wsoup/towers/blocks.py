@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from wsoup.core.scoring import Linear
+from wsoup.core.linear import Linear
 
 QUICK_GELU = 1.702
 """QuickGELU(x) = x sigmoid(1.702 x) = SiLU(1.702 x) / 1.702; the factor is folded into the weights on both sides."""

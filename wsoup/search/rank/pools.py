@@ -4,16 +4,13 @@ Words are the most common English ones of wordfreq, or the lines of a file. Desc
 line) or from GPT-descriptor JSON files (`wsoup.search.rank.gpt`).
 """
 
-import hashlib
 import re
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from wsoup.base.errors import PoolError
-from wsoup.core.prompts import bare
-from wsoup.disk.store import require, write_bytes
 from wsoup.search.rank import gpt
+from wsoup.search.rank.lists import texts_of, unique
 
 OFFENSIVE = frozenset(
     """
@@ -58,8 +55,8 @@ def words_from_file(path: str | Path, *, count: int) -> list[str]:
 def descriptors(paths: Sequence[str | Path]) -> list[str]:
     """The distinct bare descriptors of several files, in order of first appearance.
 
-    Lines of text files are kept in order. Descriptors of a JSON file, worded by `gpt.sentence`, are sorted as if they
-    had their final period, like the authors' list, because the first one wins ties in a ranking.
+    Lines of text files are kept in order. Descriptors of a JSON file, worded by `wording.sentence`, are sorted as if
+    they had their final period, like the authors' list, because the first one wins ties in a ranking.
 
     Raises:
         PoolError: a file without descriptors, or a text file with a repeated line.
@@ -74,41 +71,3 @@ def descriptors(paths: Sequence[str | Path]) -> list[str]:
     if paths and not pool:
         raise PoolError(f"candidates.descriptors: no descriptors in {', '.join(map(str, paths))}")
     return list(pool)
-
-
-def unique(texts: Sequence[str], *, origin: str) -> list[str]:
-    """The texts themselves; PoolError if there are none, or one is repeated."""
-    if not texts:
-        raise PoolError(f"{origin} is empty; expected one text per line")
-    repeated = [text for text, count in Counter(texts).items() if count > 1]
-    if repeated:
-        raise PoolError(
-            f"{origin} holds {repeated[0]!r} more than once ({len(repeated)} such texts); remove the repetitions"
-        )
-    return list(texts)
-
-
-def read_pool(path: str | Path) -> list[str]:
-    """Read a pool that stage candidates wrote; it may be empty.
-
-    Raises:
-        MissingError: no such file.
-        PoolError: the pool repeats a text.
-    """
-    texts = texts_of(require(path, made_by="candidates"))
-    return unique(texts, origin=str(path)) if texts else []
-
-
-def digest(texts: Iterable[str]) -> str:
-    """Digest of a pool's texts in any order, 16 hex digits: identifies the authors' pools."""
-    return hashlib.sha256("\n".join(sorted(texts)).encode()).hexdigest()[:16]
-
-
-def write_pool(path: str | Path, texts: Iterable[str]) -> None:
-    """Write a pool, one bare text per line."""
-    write_bytes(path, "".join(f"{text}\n" for text in texts).encode())
-
-
-def texts_of(path: str | Path) -> list[str]:
-    """The non-empty lines of a text file, bare."""
-    return [text for text in map(bare, gpt.lines_of(path)) if text]

@@ -19,7 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wsoup.core.scoring import AT_ONCE, NEAR_TIE, AtOnce, ImageSet, Linear, correct, own_against_others
+from wsoup.core.linear import Linear
+from wsoup.core.scoring import AT_ONCE, NEAR_TIE, AtOnce, ImageSet, correct, own_against_others
 from wsoup.disk.shards import Owner, Shard
 from wsoup.disk.store import pack_arrays, unpack_arrays
 from wsoup.runtime.work import finish_shards

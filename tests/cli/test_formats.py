@@ -14,7 +14,7 @@ from rich.console import Console
 from run_cli import run
 
 from wsoup.api.soups import Soup
-from wsoup.soup.formats import export, show
+from wsoup.cli.formats import export, show
 from wsoup.soup.soup import Member, Step
 
 MEMBERS = (

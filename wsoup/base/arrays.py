@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from pydantic import BeforeValidator, Field
 from torch import Tensor
+from torch.nn import functional as F
 
 from wsoup.base.errors import DataError, MismatchError, one_line
-from wsoup.core.scoring import normalize
 
 NORM_TOLERANCE = 1e-3
 """A feature with a norm this close to 1 is not normalised again; half precision is off by no more."""
@@ -84,4 +84,4 @@ def unit_rows(value: object, *, name: str) -> Tensor:
         return x
     problem = f"{name} are not of length 1 (off by up to {off:.2g}): they are normalised, as cosines need it"
     warnings.warn(problem, stacklevel=2)
-    return normalize(x / x.abs().amax(dim=1, keepdim=True))  # squares of 1e25 are beyond float32
+    return F.normalize(x / x.abs().amax(dim=1, keepdim=True), dim=-1)  # squares of 1e25 are beyond float32

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from wsoup.base.arrays import rows, unit_rows
 from wsoup.base.errors import DataError
-from wsoup.core.arrays import rows, unit_rows
 
 
 def test_rows_of_length_1_are_left_as_they_are_and_others_normalised():

@@ -1,0 +1,74 @@
+"""Lists of candidates: text files with one text a line, such as the pools that stage `candidates` writes."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from wsoup.base.errors import MissingError, PoolError
+from wsoup.core.prompts import bare
+from wsoup.disk.files import read_text
+from wsoup.disk.store import require, write_bytes
+
+
+def lines_of(path: str | Path) -> list[str]:
+    """The non-empty lines of a text file of candidates, without white space around them.
+
+    Raises:
+        MissingError: no such file.
+        PoolError: the file is not text.
+    """
+    try:
+        lines = read_text(path, kind=PoolError).splitlines()
+    except MissingError:
+        raise MissingError(f"{path} does not exist; correct its path under candidates in params.yaml") from None
+    return [line.strip() for line in lines if line.strip()]
+
+
+def texts_of(path: str | Path) -> list[str]:
+    """The non-empty lines of a text file, bare; raises as `lines_of`."""
+    texts = [bare(line) for line in lines_of(path)]
+    return [text for text in texts if text]
+
+
+def waffle_texts(path: str | Path) -> list[str]:
+    """Waffle's texts as the authors' list has them: with a comma of their own, without the final period.
+
+    Raises as `lines_of`.
+    """
+    return [line.removesuffix(".") for line in lines_of(path)]
+
+
+def unique(texts: Sequence[str], *, origin: str) -> list[str]:
+    """The texts themselves; PoolError if there are none, or one is repeated."""
+    if not texts:
+        raise PoolError(f"{origin} is empty; expected one text per line")
+    repeated = [text for text, count in Counter(texts).items() if count > 1]
+    if repeated:
+        raise PoolError(
+            f"{origin} holds {repeated[0]!r} more than once ({len(repeated)} such texts); remove the repetitions"
+        )
+    return list(texts)
+
+
+def read_pool(path: str | Path) -> list[str]:
+    """Read a pool that stage candidates wrote; it may be empty.
+
+    Raises:
+        MissingError: no such file.
+        PoolError: the pool repeats a text.
+    """
+    texts = texts_of(require(path, made_by="candidates"))
+    if not texts:
+        return []
+    return unique(texts, origin=str(path))
+
+
+def write_pool(path: str | Path, texts: Iterable[str]) -> None:
+    """Write a pool, one bare text per line."""
+    write_bytes(path, "".join(f"{text}\n" for text in texts).encode())
+
+
+def digest(texts: Iterable[str]) -> str:
+    """Digest of a pool's texts in any order, 16 hex digits: identifies the authors' pools."""
+    return hashlib.sha256("\n".join(sorted(texts)).encode()).hexdigest()[:16]
