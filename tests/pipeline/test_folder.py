@@ -79,7 +79,7 @@ def test_a_folder_with_other_files_is_refused(in_tmp):
 
 def test_a_stage_refuses_to_run_with_another_wsoup(folder):
     run_stage(folder, "candidates", root=folder)
-    (folder / "code/search/rank.json").write_text("{}")
+    (folder / "code/params.json").write_text("{}")
     refused = run_stage(folder, "candidates", code=1, root=folder)
     assert "soups belongs to another wsoup than the installed" in refused
     assert "run `wsoup init .` there to bring it up to date" in refused

@@ -76,8 +76,14 @@ def modules(script: Path) -> list[Path]:
 
 
 def rooms(script: Path) -> list[str]:
-    """The folders of wsoup with `modules`, as dvc.yaml lists them; of `KINDS`, the modules themselves."""
-    places = {file if file.parent == KINDS else file.parent for file in modules(script) if file != script}
+    """What dvc.yaml lists for a script: a room of which it imports every module, else the modules that it imports."""
+    imported = {file for file in modules(script) if file != script}
+    places = set()
+    for file in imported:
+        beside = {other for other in file.parent.glob("*.py") if other.name != "__init__.py"}
+        # Of `KINDS`, each module counts for itself: another kind of soup must not run a soup again.
+        whole = file.parent != KINDS and beside <= imported
+        places.add(file.parent if whole else file)
     return sorted(place.relative_to(ROOT).as_posix() for place in places)
 
 

@@ -27,7 +27,7 @@ GITIGNORE = "/.cache/\n/artifacts/\n/reports/index.html\n__pycache__/\n*.py[cod]
 DVC_CONFIG = "[core]\n    analytics = false\n    check_update = false\n"
 KIND = "wsoup/search/grow/${item.kind}.py"
 """How dvc.yaml names the module of a soup's own kind."""
-ROOM = rf"{re.escape(KIND)}|\bwsoup/[a-z/]+\b(?:\.py)?"
+ROOM = rf"{re.escape(KIND)}|\bwsoup/[a-z_/]+\b(?:\.py)?"
 """A room, or a single module, in dvc.yaml."""
 PLOT_TEMPLATES = "wsoup/report/templates"
 
