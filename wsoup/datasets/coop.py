@@ -24,7 +24,7 @@ from wsoup.datasets.folder import (
     require_folder,
     subfolders,
 )
-from wsoup.datasets.listing import Label, Listing, listed, read_json, relative
+from wsoup.datasets.listing import Label, Listing, Row, listed, read_json, relative
 from wsoup.datasets.paper import PAPER, PaperDataset
 
 SPLIT_FILE = '{"train": [[path, label, class name], ...], "val": ..., "test": ...}'
@@ -69,14 +69,20 @@ def read_laion(images: str, *, root: str, wanted: Collection[str]) -> Listing:
 
     Raises: as `read`.
     """
-    base, train = (Path(os.path.abspath(require_folder(folder))) for folder in (root, images))
+    # Absolute, because one may be given from the working folder and the other from the file system's root.
+    base = Path(os.path.abspath(require_folder(root)))
+    train = Path(os.path.abspath(require_folder(images)))
     common = Path(os.path.commonpath([base, train]))
     listing = _imagenet(common, place=_place(base, PAPER["imagenet"]), train=train, wanted=wanted)
     return dataclasses.replace(listing, origin=images)
 
 
 def _place(base: Path, paper: PaperDataset) -> Path:
-    return base if base.name == paper.folder and not (base / paper.folder).is_dir() else base / paper.folder
+    place = base / paper.folder
+    # The root may be the dataset's own folder already, unless it holds another folder of that name.
+    if base.name == paper.folder and not place.is_dir():
+        return base
+    return place
 
 
 # ------------------------------------------------------------------------------------------------ JSON split files
@@ -91,11 +97,11 @@ def _json_splits(base: Path, *, place: Path, paper: PaperDataset, wanted: Collec
         )
     by_split = read_json(path, dict[str, list[tuple[str, Label, str]]], expected=SPLIT_FILE)
     prefix = prefix_of(base, place / paper.images)
-    rows = [
-        (prefix + relative(image, origin=str(path)), label, class_name, split)
-        for split, images in by_split.items()
-        for image, label, class_name in images
-    ]
+    rows: list[Row] = []
+    for split, images in by_split.items():
+        for image, label, class_name in images:
+            image_path = prefix + relative(image, origin=str(path))
+            rows.append((image_path, label, class_name, split))
     return listed(rows, root=str(base), wanted=wanted, origin=str(path))
 
 
@@ -105,12 +111,18 @@ def _json_splits(base: Path, *, place: Path, paper: PaperDataset, wanted: Collec
 def _aircraft(base: Path, *, place: Path, wanted: Collection[str]) -> Listing:
     """variants.txt holds the class names in label order, images_variant_<split>.txt lines of ``image variant``."""
     hint = "it comes with FGVC-Aircraft (docs/datasets.md)"
-    prefix, origin = prefix_of(base, place / "images"), str(place / "images_variant_*.txt")
-    names, rows = read_lines(place / "variants.txt", hint=hint), []
-    for split in [split for split in SPLIT_FOLDERS if split in wanted]:
+    prefix = prefix_of(base, place / "images")
+    origin = str(place / "images_variant_*.txt")
+    names = read_lines(place / "variants.txt", hint=hint)
+    rows: list[Row] = []
+    for split in SPLIT_FOLDERS:
+        if split not in wanted:
+            continue
         for line in read_lines(place / f"images_variant_{split}.txt", hint=hint):
+            # A variant's name may hold spaces, an image's number does not.
             image, _, variant = line.partition(" ")
-            rows.append((f"{prefix}{relative(image, origin=origin)}.jpg", None, variant, split))
+            image_path = f"{prefix}{relative(image, origin=origin)}.jpg"
+            rows.append((image_path, None, variant, split))
     return listed(rows, names=names, root=str(base), wanted=wanted, origin=origin)
 
 
@@ -127,7 +139,8 @@ def _imagenet(base: Path, *, place: Path, train: Path, wanted: Collection[str]) 
                 f"{folder} has no folders of classes; sort ImageNet's images into folders by wnid there (CoOp's "
                 "DATASETS.md)"
             )
-    classes = sorted({name for names in classes_of.values() for name in names})
+    # The classes of both folders, wanted or not: a label must not depend on which splits are listed.
+    classes = sorted(set().union(*classes_of.values()))
     splits = {name: list_split(base, folder=folders[name], classes=classes) for name in folders if name in wanted}
     renamed, origin = _class_names(place)
     names = names_of(classes, renamed=renamed, origin=origin)
@@ -139,11 +152,14 @@ def _shift(base: Path, *, place: Path, paper: PaperDataset) -> Listing:
     images = place / paper.images
     if not images.is_dir():
         raise MissingError(f"{images} does not exist; {paper.title}'s class folders are expected there")
-    classes, (renamed, origin) = subfolders(images), _class_names(place)
+    classes = subfolders(images)
+    renamed, origin = _class_names(place)
     if all(name.isdecimal() for name in classes):
-        renamed = {str(label): renamed[wnid] for label, wnid in enumerate(sorted(renamed))}
-        if {*classes} != {*renamed}:
+        wnids = sorted(renamed)
+        renamed = {str(label): renamed[wnid] for label, wnid in enumerate(wnids)}
+        if set(classes) != set(renamed):
             raise DataError(f"{images}: folders must be numbered 0 to {len(renamed) - 1}, as {origin} has classes")
+        # In label order, 0, 1, 2, ..., where sorted names would put 10 before 2.
         classes = list(renamed)
     splits = {"test": list_split(base, folder=images, classes=classes)}
     names = names_of(classes, renamed=renamed, origin=origin)

@@ -79,7 +79,8 @@ def validated(listing: Listing) -> Listing:
     Raises:
         DataError: its first problem that makes it unusable: a name, a label, an empty class, an image listed twice.
     """
-    names, origin = listing.class_names, listing.origin
+    names = listing.class_names
+    origin = listing.origin
     _check_class_names(listing)
     used = np.zeros(len(names), dtype=bool)
     for name, split in listing.splits.items():
@@ -91,10 +92,12 @@ def validated(listing: Listing) -> Listing:
                 f"classes (0 to {len(names) - 1}); correct the label or the list of class names"
             )
         used[split.labels] = True
-        if odd := [path for path in split.paths if not path.isascii() and SURROGATE.search(path)]:
-            raise DataError(
-                f"{origin} ({name}): {some([os.fsencode(path) for path in odd])} is not a UTF-8 name; rename it"
-            )
+        # Nearly all paths are ASCII, and asking for that first is much cheaper than the search.
+        odd = [path for path in split.paths if not path.isascii() and SURROGATE.search(path)]
+        if odd:
+            raw_names = [os.fsencode(path) for path in odd]
+            raise DataError(f"{origin} ({name}): {some(raw_names)} is not a UTF-8 name; rename it")
+        # Counted only after a repetition is certain: a Counter of a million paths costs seconds.
         if len(set(split.paths)) < len(split.paths):
             repeated = [path for path, count in Counter(split.paths).items() if count > 1]
             raise DataError(f"{origin} ({name}) lists {some(repeated)} more than once; list every image once")
@@ -110,14 +113,17 @@ def validated(listing: Listing) -> Listing:
 
 
 def _check_class_names(listing: Listing) -> None:
-    names, origin = listing.class_names, listing.origin
+    names = listing.class_names
+    origin = listing.origin
     for name, count in Counter(names).items():
         if count > 1 and not listing.names_may_repeat:
             labels = [i for i, other in enumerate(names) if other == name]
             raise DataError(f"{origin}: class name {name!r} is used for labels {labels}; give each label its own name")
     for label, name in enumerate(names):
         if not name or any(unicodedata.category(letter) in ("Cc", "Cs") for letter in name):
-            what = f"{name!r} holds a control character" if name else "is empty"
+            what = "is empty"
+            if name:
+                what = f"{name!r} holds a control character"
             raise DataError(f"{origin}: class name {what} (label {label}); name it in plain text")
 
 
@@ -140,22 +146,32 @@ def listed(
         DataError: a class that is not among `names`, two names for one label, or a gap in the labels.
     """
     if names is None:
-        names = _names_by_label(rows, origin=origin) or sorted({name for _, _, name, _ in rows if name is not None})
-    label_of = {form: label for label, name in enumerate(names) for form in (clean_class_name(name), name)}
+        names = _names_by_label(rows, origin=origin)
+        if not names:
+            names = sorted({name for _, _, name, _ in rows if name is not None})
+    # Rows may name a class as the list of classes does or in its cleaned form.
+    label_of: dict[str | None, int] = {}
+    for label_here, class_name in enumerate(names):
+        label_of[clean_class_name(class_name)] = label_here
+        label_of[class_name] = label_here
     images: dict[str, list[tuple[str, int]]] = {}
     for path, label, name, split in rows:
         if label is None:
             if name not in label_of:
                 raise DataError(f"{origin}: class {name!r} is not in the list of classes; add it, or correct the row")
             label = label_of[name]
-        images.setdefault(SPLIT_NAMES.get(split, split), []).append((path, label))
+        our_split = SPLIT_NAMES.get(split, split)
+        images.setdefault(our_split, []).append((path, label))
     splits = {split: split_of(images[split]) for split in images if split in wanted}
     return Listing(root, [clean_class_name(name) for name in names], splits, origin=origin)
 
 
 def split_of(images: Sequence[tuple[str, int]]) -> Split:
     """A split from (path, label) pairs."""
-    return Split([path for path, _ in images], np.array([label for _, label in images], dtype=np.int64))
+    paths = [path for path, _ in images]
+    labels = [label for _, label in images]
+    # The type is said, because an empty list would become floats.
+    return Split(paths, np.array(labels, dtype=np.int64))
 
 
 def _names_by_label(rows: Sequence[Row], *, origin: str) -> list[str]:
@@ -166,10 +182,11 @@ def _names_by_label(rows: Sequence[Row], *, origin: str) -> list[str]:
             raise DataError(
                 f"{origin}: label {label} has two class names, {names[label]!r} and {name!r}; keep one of them"
             )
-    missing = sorted({*range(max(names, default=-1))} - {*names})
+    largest = max(names, default=-1)
+    missing = sorted(set(range(largest)) - set(names))
     if missing:
         raise DataError(
-            f"{origin}: no image has label {some(missing)}, though labels go up to {max(names)}; labels must count "
+            f"{origin}: no image has label {some(missing)}, though labels go up to {largest}; labels must count "
             "from 0 without gaps"
         )
     return [names[label] for label in range(len(names))]
@@ -200,8 +217,15 @@ def refusing(path: Path, *, expected: str) -> Iterator[None]:
         yield
     except ValidationError as error:
         problem = error.errors()[0]
-        where = "".join(f"{f'entry {part + 1}' if isinstance(part, int) else part}: " for part in problem["loc"])
-        value = "" if problem["type"] in ("missing", "json_invalid") else f", not {shown_value(problem['input'])}"
+        where = ""
+        for part in problem["loc"]:
+            # People count the rows of a list from one.
+            step = f"entry {part + 1}" if isinstance(part, int) else part
+            where += f"{step}: "
+        value = ""
+        # Of these two the input is the whole object or file, which says nothing.
+        if problem["type"] not in ("missing", "json_invalid"):
+            value = f", not {shown_value(problem['input'])}"
         raise DataError(one_line(f"{path}: {where}{problem['msg']}{value}; expected {expected}")) from None
 
 
@@ -215,6 +239,7 @@ def relative(path: str, *, origin: str) -> str:
         raise DataError(f"{origin}: path {path[:100]!r} is not a file name; correct the row")
     if path.startswith("/"):
         raise DataError(f"{origin}: path {path!r} is absolute; list paths relative to the dataset's root")
+    # Normalising costs microseconds a path, and a list may have a million that need none.
     if "\\" in path or "//" in path or "./" in path or path.endswith(".."):
         steps = posixpath.normpath(path.replace("\\", "/").lstrip("/"))
         if steps == ".." or steps.startswith("../"):
@@ -228,4 +253,6 @@ def relative(path: str, *, origin: str) -> str:
 def some(items: Sequence[object], *, limit: int = 3) -> str:
     """The first few items and the number of the others, for messages: ``'a', 'b', 'c' and 4 more``."""
     text = ", ".join(repr(item) for item in items[:limit])
-    return text + (f" and {len(items) - limit:,} more" if len(items) > limit else "")
+    if len(items) > limit:
+        text += f" and {len(items) - limit:,} more"
+    return text
