@@ -129,14 +129,14 @@ def test_only_shards_of_removed_stages_and_changed_code_are_removed(in_tmp, monk
 def test_a_running_stage_is_left_alone_and_a_killed_one_is_judged(run: Path, slow: subprocess.Popen[bytes]) -> None:
     script = run / "stages/slow.py"
     begun_as = script.read_text()
-    script.write_text(begun_as + "# edited while it runs\n")
+    script.write_text(begun_as + "EDITED = True\n")
     (version,) = CACHE.glob("slow/*")
     assert command("--prune") == f"kept {version}: stage 'slow' is running\n"
     slow.send_signal(signal.SIGKILL)
     slow.wait()
     script.write_text(begun_as)
     assert command("--prune") == ""  # its original code is back
-    script.write_text(begun_as + "# edited\n")
+    script.write_text(begun_as + "EDITED = True\n")
     assert "no stage has this name, code and packages" in command()
     assert command("--prune").startswith(f"removed {version} (")
     assert not version.exists()
