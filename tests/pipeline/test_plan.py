@@ -14,7 +14,8 @@ from repository import make_dvc_folder
 
 from wsoup.base.errors import ParamsError
 from wsoup.check.whole import parse_params
-from wsoup.pipeline.plan import Need, Needs, Planned, hours, plan, too_large
+from wsoup.pipeline.needs import Need, Needs
+from wsoup.pipeline.plan import Planned, hours, plan, too_large
 from wsoup.pipeline.status import reasons, stage_names
 from wsoup.profiles.files import Paper
 

@@ -82,6 +82,7 @@ def prune(entries: Iterable[Entry]) -> Iterator[str]:
             continue
         stage = entry.path.parent.name
         size = decimal(entry.size())
+        # A stage holds its lock as long as it may still write shards.
         try:
             with FileLock(cache / "locks" / f"{stage}.lock", timeout=0):
                 shutil.rmtree(entry.path)

@@ -73,7 +73,9 @@ def _contents() -> dict[str, bytes]:
     files = {name: project.file(name).read_bytes() for name in project.listed()}
     files[".gitignore"] = GITIGNORE.encode()
     dvc_yaml = files["dvc.yaml"].decode().replace(PLOT_TEMPLATES, "templates")
-    rooms = {*re.findall(ROOM, dvc_yaml), *code.kinds()} - {KIND}
+    rooms = {*re.findall(ROOM, dvc_yaml), *code.kinds()}
+    # A soup names the module of its kind by params.yaml, which any of the kinds may be.
+    rooms.remove(KIND)
     for room in rooms:
         files[code_file(room)] = f"{json.dumps(code.digest(room))}\n".encode()
     files["dvc.yaml"] = re.sub(ROOM, lambda room: code_file(room[0]), dvc_yaml).encode()

@@ -19,6 +19,9 @@ IGNORED = re.compile(r"(__init__\.py|.*\.pyc|.*\.tmp)")
 """Files that DVC leaves out (.dvcignore)."""
 PLACEHOLDER = re.compile(r"\$\{([^}]+)\}")
 
+Entry = tuple[Mapping[str, Any], Mapping[str, Any]]
+"""A stage in dvc.yaml, and what its ``${...}`` stand for."""
+
 
 def read_inputs(stage: str) -> dict[str, object]:
     """The params of a stage such as ``soup@word`` by its entry in dvc.yaml, and the state of every file in its deps.
@@ -28,37 +31,33 @@ def read_inputs(stage: str) -> dict[str, object]:
     """
     if not DVC_YAML.is_file():
         return {}
-    entry, scope = _entries().get(stage, ({}, {}))  # the stage itself says which names there are
+    entries = _entries()
+    if stage not in entries:
+        return {}  # the stage itself says which names there are
     states: dict[str, object] = {}
-    for param in entry.get("params", []):
-        for file, keys in param.items() if isinstance(param, dict) else [(PARAMS, [param])]:
-            content = read_yaml(file)
-            states |= {f"{file}: {key}": _at(content, key) for key in (_filled(key, scope) for key in keys)}
-    deps = [Path(_filled(dep, scope)) for dep in entry.get("deps", [])]
-    return states | {str(path): _state(path) for dep in deps for path in _files(dep)}
+    contents: dict[str, Mapping[str, Any]] = {}
+    for file, key in _params_of(entries[stage]):
+        if file not in contents:
+            contents[file] = read_yaml(file)
+        states[f"{file}: {key}"] = _at(contents[file], key)
+    section, scope = entries[stage]
+    for dep in section.get("deps", []):
+        for path in _files(Path(_filled(dep, scope))):
+            states[str(path)] = _state(path)
+    return states
 
 
 def outs_by_stage() -> dict[str, list[str]]:
     """The outs and metrics of each stage that dvc.yaml and params.yaml make now; empty if there is no dvc.yaml."""
-    outs = {}
-    for name, (entry, scope) in _entries().items() if DVC_YAML.is_file() else ():
-        written = [*entry.get("outs", []), *entry.get("metrics", [])]
-        outs[name] = [_filled(out if isinstance(out, str) else next(iter(out)), scope) for out in written]
+    if not DVC_YAML.is_file():
+        return {}
+    outs: dict[str, list[str]] = {}
+    for name, (section, scope) in _entries().items():
+        outs[name] = []
+        for out in [*section.get("outs", []), *section.get("metrics", [])]:
+            path = out if isinstance(out, str) else next(iter(out))  # a path with options is a mapping of one key
+            outs[name].append(_filled(path, scope))
     return outs
-
-
-def _entries() -> dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Every stage of dvc.yaml by its name, such as ``soup@word``, and what its ``${...}`` stand for."""
-    params = read_yaml(PARAMS)
-    entries = {}
-    for name, entry in read_yaml(DVC_YAML)["stages"].items():
-        if "foreach" not in entry:
-            entries[name] = (entry, params)
-            continue
-        each = _filled(entry["foreach"], params) if isinstance(entry["foreach"], str) else entry["foreach"]
-        items = each.items() if isinstance(each, Mapping) else zip(each, each, strict=True)
-        entries |= {f"{name}@{key}": (entry["do"], {**params, "key": key, "item": item}) for key, item in items}
-    return entries
 
 
 def check_unchanged(stage: str, *, since: Mapping[str, object]) -> None:
@@ -68,7 +67,8 @@ def check_unchanged(stage: str, *, since: Mapping[str, object]) -> None:
         ChangedError: something was edited, added or removed meanwhile; names the first.
     """
     now = read_inputs(stage)
-    if changed := [key for key in {**since, **now} if since.get(key) != now.get(key)]:
+    changed = [key for key in {**since, **now} if since.get(key) != now.get(key)]
+    if changed:
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
         raise ChangedError(
             f"{one_line(changed[0], limit=200)}{more} changed while {stage} ran: its results do not belong to the "
@@ -76,9 +76,37 @@ def check_unchanged(stage: str, *, since: Mapping[str, object]) -> None:
         )
 
 
+def _entries() -> dict[str, Entry]:
+    """Every stage of dvc.yaml by its name, such as ``soup@word``."""
+    params = read_yaml(PARAMS)
+    entries: dict[str, Entry] = {}
+    for name, section in read_yaml(DVC_YAML)["stages"].items():
+        if "foreach" not in section:
+            entries[name] = section, params
+            continue
+        each = section["foreach"]
+        if isinstance(each, str):
+            each = _filled(each, params)
+        items = each if isinstance(each, Mapping) else dict(zip(each, each, strict=True))
+        for key, item in items.items():
+            entries[f"{name}@{key}"] = section["do"], {**params, "key": key, "item": item}
+    return entries
+
+
+def _params_of(entry: Entry) -> Iterator[tuple[str, str]]:
+    """The file and the dotted key of each of a stage's params; most are of params.yaml, which DVC leaves unsaid."""
+    section, scope = entry
+    for param in section.get("params", []):
+        by_file = param if isinstance(param, Mapping) else {PARAMS: [param]}
+        for file, keys in by_file.items():
+            for key in keys:
+                yield file, _filled(key, scope)
+
+
 def _filled(text: str, scope: Mapping[str, Any]) -> Any:
     """A text of dvc.yaml with its ``${...}`` replaced; the value itself if the text is a single one of these."""
-    if placeholder := PLACEHOLDER.fullmatch(text):
+    placeholder = PLACEHOLDER.fullmatch(text)
+    if placeholder is not None:
         return _at(scope, placeholder[1])
     return PLACEHOLDER.sub(lambda match: str(_at(scope, match[1])), text)
 
@@ -93,7 +121,9 @@ def _at(values: object, key: str) -> object:
 def _files(dep: Path) -> Iterator[Path]:
     """The files of a dep, without those that DVC ignores."""
     inside = dep.rglob("*") if dep.is_dir() else [dep]
-    return (path for path in inside if not path.is_dir() and not IGNORED.fullmatch(path.name))
+    for path in inside:
+        if not path.is_dir() and not IGNORED.fullmatch(path.name):
+            yield path
 
 
 def _state(path: Path) -> object:
