@@ -13,7 +13,8 @@ from wsoup.finetune.training_set import read_training_sets
 from wsoup.finetune.tuned import pack_student, save_tuned
 from wsoup.finetune.tuners import check_templates
 from wsoup.params.inputs import EncoderParams
-from wsoup.params.section import Name, Sections, Seeds, load, one_of, read_yaml
+from wsoup.params.reading import read_yaml
+from wsoup.params.section import Name, Sections, Seeds, load, one_of
 from wsoup.pipeline import stage
 from wsoup.runtime.work import finish_shards, save_seconds
 from wsoup.towers.encoder import load_encoder

@@ -12,8 +12,8 @@ import yaml
 from miniature import build_coop, draw
 from PIL import Image
 
-from wsoup.check import findings as check
-from wsoup.check.findings import Finding
+from wsoup.check import datasets as check
+from wsoup.check.finding import Finding
 from wsoup.check.whole import Params, parse_params
 from wsoup.datasets import manifest
 from wsoup.datasets.paper import PAPER

@@ -18,7 +18,7 @@ from project import ROOT
 
 from wsoup.base.errors import LONGEST, WsoupError
 from wsoup.check.whole import load_params, parse_params
-from wsoup.params import section
+from wsoup.params import reading
 from wsoup.profiles import files
 from wsoup.profiles.files import filled
 
@@ -191,7 +191,7 @@ def test_a_scalar_is_read_as_by_dvc(scalar: str, form: str) -> None:
         theirs = by_dvc(text)
     except Exception:  # DVC may raise anything on a file that it cannot read, and then no run starts
         return
-    assert repr(section.parse_yaml(text, origin="params.yaml")) == repr(theirs)  # NaN is not equal to itself
+    assert repr(reading.parse_yaml(text, origin="params.yaml")) == repr(theirs)  # NaN is not equal to itself
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_a_scalar_is_read_as_by_dvc(scalar: str, form: str) -> None:
 )
 def test_strings_in_a_profile_are_strings_to_dvc_too(text: str) -> None:
     document = filled("\nk: 1\n", {"k": {f"x{text}": text}})
-    assert by_dvc(document) == section.parse_yaml(document, origin="x") == {"k": {f"x{text}": text}}
+    assert by_dvc(document) == reading.parse_yaml(document, origin="x") == {"k": {f"x{text}": text}}
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_aliases_within_bounds_are_read(tmp_path: Path) -> None:
 
 def test_an_edited_file_is_read_again(tmp_path: Path) -> None:
     for value in (1, 2, 1):
-        assert section.read_yaml(write(tmp_path, f"seeds: [{value}]\n")) == {"seeds": [value]}
+        assert reading.read_yaml(write(tmp_path, f"seeds: [{value}]\n")) == {"seeds": [value]}
 
 
 def test_a_missing_file_says_how_to_make_one(tmp_path: Path) -> None:

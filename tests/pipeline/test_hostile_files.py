@@ -22,7 +22,7 @@ from run_cli import run
 
 from wsoup.base.errors import LONGEST, DataError, MismatchError, MissingError, WsoupError
 from wsoup.disk import store
-from wsoup.params.section import read_yaml
+from wsoup.params.reading import read_yaml
 from wsoup.pipeline.folder import create
 from wsoup.pipeline.status import stage_names
 from wsoup.report.lines import Line, read_lines

@@ -18,7 +18,7 @@ from wsoup.base.errors import DataError, MissingError, ParamsError
 from wsoup.check.whole import Params, parse_params
 from wsoup.datasets.paper import PAPER
 from wsoup.paper.tables import ENCODERS
-from wsoup.params.section import parse_yaml
+from wsoup.params.reading import parse_yaml
 from wsoup.profiles import files, own
 from wsoup.profiles.files import DATA, FOLDER, Paper, filled, template, write
 

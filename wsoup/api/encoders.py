@@ -13,7 +13,8 @@ from wsoup.api.model import in_memory
 from wsoup.api.transformers import HF, from_transformers
 from wsoup.base.errors import MismatchError, MissingError, ModelError, ParamsError
 from wsoup.params.inputs import EncoderParams
-from wsoup.params.section import parse, read_yaml
+from wsoup.params.reading import read_yaml
+from wsoup.params.section import parse
 from wsoup.soup.soup import Soup
 from wsoup.towers.config import known_config
 from wsoup.towers.encoder import Encoder, choose_device, load_encoder

@@ -67,20 +67,18 @@ class Params(Section):
 
     @model_validator(mode="after")
     def _names_are_known(self) -> Params:
-        methods, heads = self.finetune.methods, self.heads
-        named = {
-            "datasets": [*self.datasets],
-            "soups": [*self.soups],
-            "finetune.methods": [*methods],
-            "heads": [*heads],
-        }
-        for section, names in named.items():
-            _check_names(section, names)
-        if both := [name for name in heads if name in methods]:
-            raise ValueError(f"heads: {both[0]!r} is also a name under finetune.methods; rename one for the tables")
+        methods = self.finetune.methods
+        _check_names("datasets", list(self.datasets))
+        _check_names("soups", list(self.soups))
+        _check_names("finetune.methods", list(methods))
+        _check_names("heads", list(self.heads))
+        for name in self.heads:
+            if name in methods:
+                raise ValueError(f"heads: {name!r} is also a name under finetune.methods; rename one for the tables")
+        users = {f"finetune.methods.{name}.soup": method.soup for name, method in methods.items()}
+        for name, head in self.heads.items():
+            users[f"heads.{name}.soup"] = head.soup
         known = ("class_name", *self.soups)
-        users = {f"finetune.methods.{name}.soup": m.soup for name, m in methods.items()}
-        users |= {f"heads.{name}.soup": head.soup for name, head in heads.items()}
         for key, soup in users.items():
             if soup not in known:
                 raise ValueError(f"{key}: {soup!r} is not among the soups: {', '.join(known)}")
@@ -91,16 +89,20 @@ class Params(Section):
 
     @model_validator(mode="after")
     def _inputs_are_watched(self) -> Params:
-        encoder, pools = self.encoder, self.candidates
-        weights = encoder.pretrained if encoder.weights_file else None
-        model = {"encoder.config": encoder.config, "encoder.pretrained": weights}
+        encoder = self.encoder
+        model = {"encoder.config": encoder.config}
+        if encoder.weights_file is not None:
+            model["encoder.pretrained"] = encoder.pretrained
         _check_watched("encoder.watch", encoder.watch, files=model)
-        texts: dict[str, str | None] = {"candidates.waffle": pools.waffle}
-        texts |= {f"candidates.descriptors.paths[{i}]": path for i, path in enumerate(pools.descriptors.paths)}
-        texts |= {f"datasets.{name}.gpt_descriptors": data.gpt_descriptors for name, data in self.datasets.items()}
-        words: dict[str, str | None] = {"candidates.words.path": pools.words.path}
+        pools = self.candidates
+        words = {"candidates.words.path": pools.words.path}
         for name, method in self.finetune.methods.items():
             words[f"finetune.methods.{name}.tune.words"] = getattr(method.tune, "words", None)
+        texts = {"candidates.waffle": pools.waffle}
+        for i, path in enumerate(pools.descriptors.paths):
+            texts[f"candidates.descriptors.paths[{i}]"] = path
+        for name, dataset in self.datasets.items():
+            texts[f"datasets.{name}.gpt_descriptors"] = dataset.gpt_descriptors
         if pools.words.watch is None:
             texts |= words
         else:
@@ -123,9 +125,12 @@ def _check_names(section: str, names: Sequence[str]) -> None:
     """Raise ValueError for a name that means something else, or two that are one on file systems that ignore case."""
     spelled: dict[str, str] = {}
     for name in names:
-        if name in RESERVED.get(section, ()) or (section == "soups" and re.search(r"-seed\d+$", name)):
+        # `wsoup soup show word-seed1` is the soup of one seed.
+        of_one_seed = section == "soups" and re.search(r"-seed\d+$", name)
+        if of_one_seed or name in RESERVED.get(section, ()):
             raise ValueError(f"{section}: the name {name!r} is taken by wsoup itself; choose another")
-        if (other := spelled.setdefault(name.casefold(), name)) != name:
+        other = spelled.setdefault(name.casefold(), name)
+        if other != name:
             raise ValueError(
                 f"{section}: {other!r} and {name!r} differ by case alone, and would share files; rename one"
             )
@@ -140,10 +145,10 @@ def _check_watched(key: str, watch: str, *, files: Mapping[str, str | None]) -> 
         files: paths by the keys that name them, None where a key names none; they need not exist.
     """
     paths = {where: path for where, path in files.items() if path}
-    n_files = len({*paths.values()})
-    step = f"put the {n_files} files of its section into a folder without results, and set {key} to that"
-    if n_files == 1:
-        step = f"set {key} to {next(iter(paths.values()))}"
+    distinct = sorted(set(paths.values()))
+    step = f"put the {len(distinct)} files of its section into a folder without results, and set {key} to that"
+    if len(distinct) == 1:
+        step = f"set {key} to {distinct[0]}"
     if paths and _inside(os.path.realpath("."), os.path.realpath(watch)):
         raise ValueError(f"{key}: {watch!r} contains the whole run, results included; {step}")
     for where, path in paths.items():

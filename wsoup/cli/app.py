@@ -117,7 +117,7 @@ def plan_command(
 
     Example: wsoup plan --device h100
     """
-    from wsoup.params.section import read_yaml
+    from wsoup.params.reading import read_yaml
 
     read_yaml("params.yaml")  # a missing file is said before a missing package
     from wsoup.pipeline.plan import plan, show

@@ -27,7 +27,7 @@ def check_command(
 
     Example: wsoup check --deep
     """
-    from wsoup.params.section import read_yaml
+    from wsoup.params.reading import read_yaml
 
     read_yaml(params)  # a missing file is said before a missing package
     from wsoup.check.findings import findings
@@ -171,7 +171,7 @@ def over_shots() -> str:
         MismatchError: a run failed.
     """
     from wsoup.disk.store import fingerprint
-    from wsoup.params.section import read_yaml
+    from wsoup.params.reading import read_yaml
     from wsoup.report.results import ROLES
     from wsoup.report.revisions import Revision
 

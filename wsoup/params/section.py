@@ -1,31 +1,18 @@
-"""How params.yaml is read: YAML 1.2 as DVC reads it, then sections whose every key is checked.
+"""Sections of params.yaml, whose every key is checked.
 
 A section has no unknown keys and does not change after loading. There are no hidden defaults: every key that changes
 results is in the file, and an optional key (``null`` or absent) means "as the model or the layout says".
-
-ruamel.yaml is DVC's own reader. PyYAML reads YAML 1.1, where ``k0: 010`` is 8, ``1e3`` a string and ``no`` a boolean:
-a run would have other params than those DVC records.
 """
 
 import difflib
-import re
-from collections.abc import Mapping
-from functools import lru_cache
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
-from ruamel.yaml.nodes import MappingNode, Node, ScalarNode
 
-from wsoup.base.errors import LONGEST, SHOWN_VALUE, MissingError, ParamsError, one_line, shown_value
-from wsoup.disk.files import read_text
-
-LARGEST_FILE = 200_000
-"""Characters of params.yaml; the paper's has 10,000."""
-MOST_VALUES = 50_000
-"""Values in params.yaml with its aliases expanded: a few lines of them can stand for 10^9."""
+from wsoup.base.errors import LONGEST, SHOWN_VALUE, ParamsError, one_line, shown_value
+from wsoup.params.reading import read_yaml
 
 # ------------------------------------------------------------------------------------------------- types of fields
 
@@ -85,6 +72,8 @@ class Sections(BaseModel):
 
 # ------------------------------------------------------------------------------------------------ reading and checks
 
+SHOWN_PROBLEMS = 3
+"""Clauses of an error; further problems are counted."""
 Model = TypeVar("Model", bound=BaseModel)
 Value = TypeVar("Value")
 
@@ -108,33 +97,6 @@ def one_of(section: str, entries: Mapping[str, Value], name: str) -> Value:
     return entries[name]
 
 
-def read_yaml(path: str | Path) -> Mapping[str, Any]:
-    """params.yaml as a mapping of bounded size with unique keys; nothing else is checked. Raises as `load`."""
-    try:
-        text = read_text(path, kind=ParamsError, largest=4 * LARGEST_FILE)  # a character has at most 4 bytes
-    except MissingError:
-        raise MissingError(f"{path} does not exist; write one with `wsoup profile demo --out params.yaml`") from None
-    return parse_yaml(text, origin=str(path))
-
-
-def parse_yaml(text: str, *, origin: str) -> Mapping[str, Any]:
-    """`read_yaml` of a string, for example of another revision; `origin` names it in errors."""
-    if len(text) > LARGEST_FILE:
-        raise ParamsError(
-            f"{origin} has {len(text):,} characters, params have {LARGEST_FILE:,} at most; is it the right file?"
-        )
-    try:
-        node = _parsed(text)
-        value = None if node is None else YAML(typ="safe", pure=True).constructor.construct_document(node)
-    except (YAMLError, ValueError, RecursionError) as error:  # dates, numbers and depth that Python does not have
-        mark = getattr(error, "problem_mark", None)
-        where = "" if mark is None else f" in line {mark.line + 1}"
-        raise ParamsError(one_line(f"{origin} is not YAML{where}: {getattr(error, 'problem', error)}")) from None
-    if not isinstance(value, Mapping):
-        raise ParamsError(f"{origin} must hold sections (key: value), found {type(value).__name__}")
-    return value
-
-
 def parse(model: type[Model], raw: Mapping[str, Any], *, origin: str) -> Model:
     """Check a mapping; `origin` names it in errors. Raises ParamsError as `load`."""
     try:
@@ -142,91 +104,91 @@ def parse(model: type[Model], raw: Mapping[str, Any], *, origin: str) -> Model:
     except ValidationError as error:
         # A typo is both an unknown key and a missing one: the unknown one comes first.
         problems = sorted(error.errors(), key=lambda problem: problem["type"] == "missing")
-        clauses = "; ".join(_explain(problem, model=model, raw=raw) for problem in problems[:3])
-        more = f"; and {len(problems) - 3} more" if len(problems) > 3 else ""
-        raise ParamsError(one_line(f"{origin}: {clauses}", limit=LONGEST - len(more)) + more) from None
+        clauses = [_explain(problem, model=model, raw=raw) for problem in problems[:SHOWN_PROBLEMS]]
+        n_more = len(problems) - len(clauses)
+        more = f"; and {n_more} more" if n_more else ""
+        text = one_line(f"{origin}: {'; '.join(clauses)}", limit=LONGEST - len(more))
+        raise ParamsError(text + more) from None
 
 
 def _explain(problem: Any, *, model: type[BaseModel], raw: Mapping[str, Any]) -> str:
     """One pydantic error in one clause: where, the value, what was expected."""
     location = [part for part in problem["loc"] if part != "[key]"]
-    where = ".".join(_keys_in_file(location, raw=raw, missing=problem["type"] == "missing")) or "params"
+    is_missing = problem["type"] == "missing"
+    where = ".".join(_keys_in_file(location, raw=raw, is_missing=is_missing)) or "params"
     where = one_line(where, limit=2 * SHOWN_VALUE)
-    if problem["type"] == "extra_forbidden":
-        known = _known_keys(location[:-1], model=model)
-        near = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}?" if near else f"known keys here: {', '.join(known)}"
-        return f"unknown key {where!r}; {hint}"
-    if problem["type"] == "missing":
+    if is_missing:
         return f"key {where!r} is missing"
-    if problem["type"] == "string_pattern_mismatch":  # only names have a pattern
-        return f"{where}: {shown_value(problem['input'])} is not valid: {NAME_RULE}"
-    if problem["type"] == "value_error":
-        return f"{where}: {problem['ctx']['error']}"
-    return f"{where}: {shown_value(problem['input'])} is not valid: {problem['msg'][0].lower()}{problem['msg'][1:]}"
+    value = shown_value(problem["input"])
+    match problem["type"]:
+        case "extra_forbidden":
+            hint = nearest(str(location[-1]), known=_known_keys(location[:-1], model=model))
+            return f"unknown key {where!r}; {hint}"
+        case "string_pattern_mismatch":  # only names have a pattern
+            return f"{where}: {value} is not valid: {NAME_RULE}"
+        case "value_error":
+            return f"{where}: {problem['ctx']['error']}"
+    expected = problem["msg"]
+    return f"{where}: {value} is not valid: {expected[0].lower()}{expected[1:]}"
 
 
-def _keys_in_file(location: list[Any], *, raw: Any, missing: bool) -> list[str]:
+def nearest(key: str, *, known: Sequence[str]) -> str:
+    """What to use instead of an unknown key, for an error.
+
+    >>> nearest("pateince", known=["k0", "patience"]), nearest("zzz", known=["k0", "patience"])
+    ("did you mean 'patience'?", 'known keys here: k0, patience')
+    """
+    near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    return f"known keys here: {', '.join(known)}"
+
+
+def _keys_in_file(location: list[Any], *, raw: Any, is_missing: bool) -> list[str]:
     """The keys of a location that the file has: pydantic adds which member of a union it tried."""
     keys = []
+    last = len(location) - 1
     for i, part in enumerate(location):
-        held = range(len(raw)) if isinstance(raw, list) else raw if isinstance(raw, Mapping) else ()
-        inside = part in held
-        if inside or (missing and i == len(location) - 1):
+        if _holds(raw, part):
             keys.append(str(part))
-        raw = raw[part] if inside else raw
+            raw = raw[part]
+        elif is_missing and i == last:
+            keys.append(str(part))
     return keys
+
+
+def _holds(raw: Any, part: object) -> bool:
+    """Whether a mapping has this key, or a list this index."""
+    if isinstance(raw, list):
+        return part in range(len(raw))
+    return isinstance(raw, Mapping) and part in raw
 
 
 def _known_keys(location: list[Any], *, model: type[BaseModel]) -> list[str]:
     """The keys, as written in YAML, of the section at `location`; in a union, of the `kind` in question."""
     models: list[Any] = [model]
     for part in location:
-        tagged = [m for m in models if part in get_args(_fields(m).get("kind"))]
-        annotations = [_fields(m).get(part) for m in models]
-        inner_models = [inner for annotation in annotations for inner in _models_in(annotation)]
-        models = tagged or inner_models or models
-    return list(dict.fromkeys(key for m in models for key in _fields(m)))
+        tagged = [each for each in models if part in get_args(_fields(each).get("kind"))]
+        inner: list[Any] = []
+        for each in models:
+            inner += _models_in(_fields(each).get(part))
+        models = tagged or inner or models
+    keys: list[str] = []
+    for each in models:
+        keys += _fields(each)
+    return list(dict.fromkeys(keys))
 
 
 def _fields(model: Any) -> dict[str, Any]:
     """Annotations of a model's fields by their keys in YAML."""
-    return {field.alias or name: field.annotation for name, field in getattr(model, "model_fields", {}).items()}
+    fields = getattr(model, "model_fields", {})
+    return {field.alias or name: field.annotation for name, field in fields.items()}
 
 
-def _models_in(annotation: Any) -> list[Any]:
+def _models_in(annotation: Any) -> Iterator[Any]:
     """All models in an annotation: of an optional, of a union, of the values of a dict."""
     if hasattr(annotation, "model_fields"):
-        return [annotation]
-    return [model for argument in get_args(annotation) for model in _models_in(argument)]
-
-
-# --------------------------------------------------------------------------------------------------------- YAML 1.2
-
-
-@lru_cache(maxsize=4)  # a stage reads params.yaml and dvc.yaml again and again
-def _parsed(text: str) -> Node | None:
-    """A YAML document before construction, checked: constructing a merged key multiplies it, too."""
-    if re.search(r"(?m)^%", text):
-        raise ValueError("it has a line that begins with %; params are YAML 1.2, as DVC reads them: take that line out")
-    node: Node | None = YAML(typ="safe", pure=True).compose(text)
-    if node is not None and _count_values(node, counts={}) > MOST_VALUES:
-        raise ValueError(f"with its aliases (*name) it stands for more than {MOST_VALUES:,} values; write them out")
-    return node
-
-
-def _count_values(node: Node, *, counts: dict[int, int | None]) -> int:
-    """Values in a node with its aliases expanded. `counts` holds those of nodes seen, None while one is being counted.
-
-    Raises:
-        ValueError: the node contains itself.
-    """
-    if isinstance(node, ScalarNode):
-        return 1
-    if id(node) not in counts:
-        counts[id(node)] = None
-        children = [part for pair in node.value for part in pair] if isinstance(node, MappingNode) else node.value
-        counts[id(node)] = 1 + sum(_count_values(child, counts=counts) for child in children)
-    if (count := counts[id(node)]) is None:
-        raise ValueError(f"the value in line {node.start_mark.line + 1} holds itself by an alias (*name)")
-    return count
+        yield annotation
+        return
+    for argument in get_args(annotation):
+        yield from _models_in(argument)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from wsoup.base.errors import ChangedError, one_line
-from wsoup.params.section import read_yaml
+from wsoup.params.reading import read_yaml
 
 DVC_YAML = Path("dvc.yaml")
 PARAMS = "params.yaml"

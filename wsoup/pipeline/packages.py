@@ -11,7 +11,7 @@ import yaml
 
 from wsoup.base.errors import MismatchError, MissingError
 from wsoup.disk import code
-from wsoup.params.section import read_yaml
+from wsoup.params.reading import read_yaml
 
 VERSIONS = Path("data/packages.yaml")
 VERSIONS_HEAD = (

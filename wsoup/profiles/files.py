@@ -22,7 +22,7 @@ from wsoup.datasets.paper import PAPER
 from wsoup.disk.store import write_bytes
 from wsoup.paper.settings import Settings
 from wsoup.paper.tables import single_texts
-from wsoup.params.section import parse_yaml
+from wsoup.params.reading import parse_yaml
 from wsoup.runtime.git import git
 from wsoup.search.rank.lists import texts_of
 

@@ -12,7 +12,7 @@ from wsoup.check.whole import parse_params
 from wsoup.datasets import folder
 from wsoup.datasets.listing import Listing
 from wsoup.params.inputs import EncoderParams
-from wsoup.params.section import parse_yaml
+from wsoup.params.reading import parse_yaml
 from wsoup.profiles import files
 
 TEMPLATE = "a photo of a {}."

@@ -14,7 +14,7 @@ import numpy as np
 from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.rows import all_seeds
 from wsoup.paper.settings import flat
-from wsoup.params.section import read_yaml
+from wsoup.params.reading import read_yaml
 from wsoup.report.answer import WIDTH
 from wsoup.report.labels import soup_title
 from wsoup.report.record import Record

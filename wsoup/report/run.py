@@ -11,7 +11,8 @@ from typing import Any
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED, Artifacts
 from wsoup.evaluate.rows import all_seeds
-from wsoup.params.section import parse, read_yaml
+from wsoup.params.reading import read_yaml
+from wsoup.params.section import parse
 from wsoup.report import plots, plots_training
 from wsoup.report.accuracy import averages, finetuned_table, paper_tables, zero_shot_table
 from wsoup.report.answer import JudgedRun, answer_lines, judge_run, metrics
