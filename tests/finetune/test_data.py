@@ -130,9 +130,9 @@ def test_the_words_of_a_list_decide_a_result_and_a_missing_list_is_named(in_tmp,
     proda = finetune_params().methods["proda"]
     method = proda.model_copy(update={"tune": proda.tune.model_copy(update={"words": "words.txt"})})
     with pytest.raises(MissingError, match=r"words\.txt"):
-        start_words(method)
+        start_words(method.tune)
     Path("words.txt").write_text("sun\nrain\n")
-    assert (start_words(method), start_words(proda)) == (["sun", "rain"], [])
+    assert (start_words(method.tune), start_words(proda.tune)) == (["sun", "rain"], [])
     keys = [replace(colours, words=words).about for words in ([], ["sun"], ["rain"])]
     assert keys[1] != keys[2] != keys[0] == colours.about
 

@@ -44,9 +44,10 @@ def test_the_test_cases_have_every_kind_too():
         ({"loss": {"kind": "proda", "per_step": 2, "orthogonality": 0.1}}, "proda needs tune soft_descriptors"),
         ({"tune": SOFT, "soup": "word"}, "soup must be class_name"),
         ({"tune": SOFT, "loss": {"kind": "kgcoop", "weight": 1}},
-         "takes loss proda or cross_entropy without lambda"),
+         "takes loss proda or cross_entropy"),
         ({"tune": SOFT, "loss": {"kind": "cross_entropy", "lambda": 0.25, "teacher_logit_scale": 10}},
-         "takes loss proda or cross_entropy without lambda"),
+         "takes cross_entropy with lambda only with start: soup"),
+        ({"tune": {**SOFT, "start": "soup"}}, "start: soup needs a soup to start from, not class_name"),
         ({"rate": 1}, "Extra inputs are not permitted"),
     ],
 )  # fmt: skip

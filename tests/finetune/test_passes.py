@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
-from finetune_cases import METHODS, SOUP, finetune_params
+from finetune_cases import COMMON, METHODS, SOUP, finetune_params
 from torch.nn import functional as F
 
 from wsoup.core import prompts
+from wsoup.finetune.params import MethodParams
 from wsoup.finetune.passes import Passes
 from wsoup.finetune.train import Trainer
 from wsoup.images.pixels import encode_pixels
@@ -53,6 +56,22 @@ def test_the_student_encodes_the_centroid_of_its_soft_descriptors(tiny_encoder, 
         torch.testing.assert_close(
             F.normalize(members.mean(dim=0), dim=-1), passes.student.encode_text(tokens, normalize=True)
         )
+
+
+def test_a_soft_descriptor_from_a_soup_starts_at_the_teachers_prediction(tiny_encoder, colours):
+    """Member by member; and the diversity loss moves it away."""
+    source = dataclasses.replace(colours, soup=["sharp red hat", "cat dog bird"])
+    tune = {"kind": "soft_descriptors", "members": 2, "tokens": 4, "start": "soup", "prompt_tokens": 0}
+    loss = {"kind": "cross_entropy", "lambda": 0.25, "teacher_logit_scale": 10}
+    method = MethodParams(**{**COMMON, "tune": tune, "loss": loss, "soup": "word"})
+    run = Trainer(tiny_encoder, source=source, method=method, shared=finetune_params(), seed=1)
+    with torch.no_grad():
+        for member in range(2):
+            started = run.passes.texts(member)
+            torch.testing.assert_close(started, run.passes.teacher_texts(member), rtol=1e-5, atol=1e-6)
+    run.step()
+    with torch.no_grad():
+        assert not torch.allclose(run.passes.texts(0), run.passes.teacher_texts(0), atol=1e-4)
 
 
 def test_the_trunk_is_fixed_only_if_it_is_not_trained(tiny_encoder, colours):

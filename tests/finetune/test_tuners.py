@@ -24,11 +24,11 @@ EXACT_AT_START |= {"bitfit", "lora", "bitfit_image", "lora_image"}
 TEXTS = ["a photo of a cat.", "a photo of a red panda, which has claws."]
 
 
-def made(net, tune, *, template: str = TEMPLATE, seed: int = 0, words=()) -> Student:
+def made(net, tune, *, template: str = TEMPLATE, seed: int = 0, words=(), soup=()) -> Student:
     """A student of a model with the tokenizer of all CLIPs; `tune` as in params.yaml, or the name of a test case."""
     tune = finetune_params().methods[tune].tune if isinstance(tune, str) else KINDS.validate_python(tune)
     how = {"tokenizer": open_clip.get_tokenizer("ViT-B-32"), "tune": tune, "template": template, "words": words}
-    return make_student(net, generator=torch.Generator().manual_seed(seed), **how)
+    return make_student(net, generator=torch.Generator().manual_seed(seed), soup=soup, **how)
 
 
 def student(encoder, name: str, *, seed: int = 0) -> Student:
@@ -180,6 +180,29 @@ def test_templates_must_be_long_enough_for_the_prompt_and_begin_alike(tiny_encod
         ParamsError, match=r"datasets.odd.template .* must begin with the same 3 tokens as that of here"
     ):
         check_templates(tune, templates, source="here", tokenizer=tiny_encoder.tokenizer)
+
+
+def test_soft_descriptors_may_start_from_a_soup(tiny_encoder):
+    tune = {"kind": "soft_descriptors", "members": 2, "tokens": 4, "start": "soup", "prompt_tokens": 0}
+    started = made(tiny_encoder.model, tune, soup=["sharp red hat", "cat dog", "a third that is not used"])
+    with torch.no_grad():
+        features = started.encode_text(tiny_encoder.tokenizer(["a photo of a cat."]), normalize=True)
+        # The second member has two tokens: it begins again.
+        texts = tiny_encoder.encode_texts(["a photo of a cat, sharp red hat.", "a photo of a cat, cat dog cat."])
+    torch.testing.assert_close(features, torch.nn.functional.normalize(texts.mean(dim=0, keepdim=True), dim=-1))
+
+
+@pytest.mark.parametrize(
+    ("soup", "message"),
+    [
+        (["sharp"], "tune.members is 2, and the soup to start from has 1; lower it"),
+        (["sharp", ""], "the soup to start from has a member without words, '': choose another soup"),
+    ],
+)
+def test_a_soup_must_have_words_for_each_soft_descriptor(tiny_encoder, soup, message):
+    tune = {"kind": "soft_descriptors", "members": 2, "tokens": 4, "start": "soup", "prompt_tokens": 0}
+    with pytest.raises(ParamsError, match=message):
+        made(tiny_encoder.model, tune, soup=soup)
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -11,13 +11,15 @@ from pathlib import Path
 
 import yaml
 from processes import Running, run_stage
-from project import Project
+from project import PLANE, SOFT, Project
 
 LONG = {
     "embed@photo": "embeddings/pretrained/photo-test.zarr",
     "score@words": "scores/words.parquet",
     "soup@word": "soups/word",
     "finetune@ce": "finetuned/ce",
+    "finetune@soft": "finetuned/soft",
+    "landscape@soft": "results/landscape/soft.parquet",
     "evaluate": "results/pretrained",
     "evaluate_tuned@ce": "results/ce.parquet",
 }
@@ -45,6 +47,8 @@ class Miniature:
         (folder / FEATURES).write_text(code.replace("BATCHES_PER_SHARD = 16", "BATCHES_PER_SHARD = 1"))
         params = yaml.safe_load((folder / "params.yaml").read_text())
         params["finetune"]["iterations"] = 30
+        params["landscape"] = PLANE
+        params["finetune"]["methods"]["soft"] = SOFT
         params["embed"]["batch_size"] = 4
         (folder / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False))
         seconds = {}

@@ -28,6 +28,14 @@ METHODS = {
     "ce": {"tune": LAST, "loss": {"kind": "cross_entropy"}, "soup": "class_name", **RATES},
     "coop_diverse": {"tune": PROMPT, "loss": DIVERSE, "soup": "word", **RATES, "snapshots": {"every": 2, "images": 4}},
 }
+SOFT = {
+    "tune": {"kind": "soft_descriptors", "members": 1, "tokens": 4, "prompt_tokens": 0},
+    "loss": {"kind": "cross_entropy"},
+    "soup": "class_name",
+    **RATES,
+}
+"""The method of the landscape, which the miniature's params leave out."""
+PLANE = {"steps": 2, "margin": 1, "soup": "word", "methods": ["soft"]}
 WORDS = ["time", "people", "way", "day", "man", "thing", "woman", "life", "child", "world", "school", "state", "family"]
 DESCRIPTORS = ["which is bright", "which has corners", "which is flat", "which is seen at night", "which is plain"]
 

@@ -112,6 +112,10 @@ def write(folder: Path, text: str | bytes) -> Path:
         ("evaluate.m", [1, 10**9], "evaluate.m.1: 1000000000 is not valid: input should be less than or equal to 10"),
         ("evaluate.offsets", [0, 10**6], "evaluate.offsets.1: 1000000 is not valid"),
         ("embed.batch_size", 10**9, "less than or equal to 65536"),
+        ("landscape.methods", ["cop"], "landscape.methods: 'cop' is not among finetune.methods: coop"),
+        ("landscape.methods", ["coop"], "landscape.methods: 'coop' is not a method with tune.kind soft_descriptors"),
+        ("landscape", {"methods": ["coop"]}, "landscape: methods needs steps, margin, soup beside it"),
+        ("landscape.steps", 10**9, "less than or equal to 200"),
     ],
 )
 def test_a_wrong_value_is_named_in_one_line(tmp_path: Path, place: str, value: object, message: str) -> None:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 
+import torch
 import yaml
-from project import Project
+from project import PLANE, SOFT, Project
 
+from wsoup.core.prompts import prompt
 from wsoup.disk import store
+from wsoup.disk.features import read_features
+from wsoup.finetune.tuned import load_tuned
 
 
 def test_nothing_runs_again_when_nothing_changed(project):
@@ -23,6 +27,44 @@ def test_a_word_soup_param_runs_the_word_soup_and_the_stages_behind_it(project):
     assert before["artifacts/soups/word"] != project.outs()["artifacts/soups/word"]
     project.git("checkout", "-q", "--", ".")
     assert project.repro() == set() or project.outs() == before  # back to the first results, from the run cache
+
+
+def test_a_landscape_is_one_more_stage_and_two_more_figures(project, tiny_encoder):
+    """Three by three points, corners included, and the lines; without `landscape.methods` there is no such stage."""
+    before = project.outs()
+    project.edit("finetune.methods", soft=SOFT)
+    project.edit("landscape", **PLANE)
+    assert project.repro() == {"finetune@soft", "evaluate_tuned@soft", "landscape@soft", "report"}
+    rows = json.loads((project.folder / "reports/plots/landscape.json").read_text())
+    assert {(row["x"], row["y"]) for row in rows} == {(x / 2, y / 2) for x in range(3) for y in range(3)}
+    assert {row["mean"] for row in rows} == {"training images", "mean of the targets"}
+    lines = json.loads((project.folder / "reports/plots/landscape_lines.json").read_text())
+    assert {row["place"] for row in lines} == {-0.5, 0, 0.5, 1, 1.5}
+    the_first_corner_is_the_tuned_model(project, tiny_encoder)
+    assert "reports/plots/landscape.json" in project.run("dvc", "plots", "diff", "--json")
+    assert "DVC failed" not in project.run("dvc", "plots", "show", "-o", "shown")
+    project.git("checkout", "-q", "--", ".")
+    made = ("artifacts/finetuned/soft", "artifacts/results/soft.parquet", "artifacts/results/landscape")
+    project.git("clean", "-fdqx", *made, "reports", "shown")  # dvc.lock as committed does not name them
+    project.repro()
+    assert project.outs() == before
+    assert (project.folder / "reports/plots/landscape.json").read_text() == "[]\n"
+
+
+def the_first_corner_is_the_tuned_model(project, encoder):
+    """Counted here from the files, on the cross-dataset target: the first seed's model with its own descriptor."""
+    artifacts = project.folder / "artifacts"
+    (row,) = [
+        row
+        for row in store.read_table(artifacts / "results/landscape/soft.parquet").to_pylist()
+        if (row["dataset"], row["x"], row["y"]) == ("other", 0, 0)
+    ]
+    images = read_features(artifacts / "embeddings/pretrained/other-test.zarr")
+    tuned = load_tuned(artifacts / "finetuned/soft/seed1", encoder=encoder)
+    classes = tuned.encode_texts([prompt(images.attributes["template"], name, "") for name in images.class_names])
+    predicted = (torch.from_numpy(images.features) @ classes.T).argmax(dim=1)
+    n_correct = int((predicted == torch.from_numpy(images.labels)).sum())
+    assert (row["n_correct"], row["n_images"], row["seed"]) == (n_correct, len(images.labels), 1)
 
 
 def test_an_experiment_runs_with_a_param_set_on_the_command_line(project):

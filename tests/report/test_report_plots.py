@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pyarrow as pa
 import pytest
@@ -12,7 +13,7 @@ from report_made import CLASS_NAME, both_seeds, results
 
 from wsoup.disk import store
 from wsoup.finetune.params import MethodParams
-from wsoup.report import plots, plots_training
+from wsoup.report import plots, plots_landscape, plots_training
 from wsoup.report.page import FIGURE_TEMPLATES, FIGURES, figure
 
 
@@ -131,7 +132,75 @@ def test_accuracy_during_training_is_a_mean_over_datasets_and_then_over_seeds():
     assert plots_training.training(results(), methods=METHODS) == []
 
 
-def test_every_figure_draws_its_data(scores, surveyed):
+@pytest.fixture
+def landscape(tmp_path):
+    """Four corners and a point beyond each line: one source and two targets of 10 images, counted by hand."""
+    counts = {
+        (0.0, 0.0): (5, 2, 4),
+        (1.0, 0.0): (6, 2, 2),
+        (0.0, 1.0): (9, 4, 5),
+        (1.0, 1.0): (8, 5, 5),
+        (2.0, 0.0): (1, 0, 0),
+        (0.0, 2.0): (0, 1, 1),
+    }
+    lines = []
+    for (x, y), n_correct in counts.items():
+        for name, role, n in zip(("a", "b", "c"), ("source", "xd", "xd"), n_correct, strict=True):
+            lines.append({"x": x, "y": y, "dataset": name, "role": role, "seed": 1, "n_correct": n, "n_images": 10})
+    store.write_table(tmp_path / "soft.parquet", pa.Table.from_pylist(lines), attributes={})
+    return {"soft": tmp_path / "soft.parquet"}
+
+
+def test_a_landscape_has_losses_averaged_over_targets(landscape):
+    errors = {(row["mean"], row["x"], row["y"]): row["error"] for row in plots_landscape.plane(landscape)}
+    train, targets = "training images", "mean of the targets"
+    assert errors == {
+        (train, 0, 0): 50, (train, 1, 0): 40, (train, 0, 1): 10, (train, 1, 1): 20,
+        (targets, 0, 0): 70, (targets, 1, 0): 80, (targets, 0, 1): 55, (targets, 1, 1): 50,
+    }  # fmt: skip
+    assert {row["method"] for row in plots_landscape.plane(landscape)} == {"soft"}
+    assert plots_landscape.plane({}) == []
+
+
+def test_the_lines_of_a_landscape_go_from_the_tuned_point_beyond_the_initialisations(landscape):
+    rows = [row for row in plots_landscape.lines(landscape) if row["mean"] == "training images"]
+    places = {(row["line"], row["place"]): row["error"] for row in rows}
+    soup, random = plots_landscape.TO_SOUP, plots_landscape.TO_RANDOM
+    assert places == {
+        (soup, 0): 50, (soup, 1): 40, (soup, 2): 90, (random, 0): 50, (random, 1): 10, (random, 2): 100
+    }  # fmt: skip
+
+
+def test_a_landscape_is_linear_between_measured_points(landscape):
+    points = plots_landscape.plane(landscape)
+    drawn = plots_landscape.interpolated(points)
+    assert len(drawn) == 2 * (plots_landscape.FINER + 1) ** 2
+    for point in points:
+        assert point in drawn
+    errors = {(row["x"], row["y"]): row["error"] for row in drawn if row["mean"] == "training images"}
+    assert errors[0.25, 0] == 47.5
+    assert errors[0, 0.75] == 20
+    assert errors[0.25, 0.75] == 21.25  # a quarter of 47.5 and three of 12.5
+
+
+def test_a_landscape_without_targets_has_no_empty_panel(landscape):
+    rows = [row for row in plots_landscape.plane(landscape) if row["mean"] == "training images"]
+    svg = vl_convert.vegalite_to_svg(figure("landscape", rows))
+    assert ">training images<" in svg
+    assert "mean of the targets" not in svg
+
+
+def test_corners_of_a_landscape_are_named(landscape):
+    svg = vl_convert.vegalite_to_svg(figure("landscape", plots_landscape.plane(landscape)))
+    places = {}
+    for name in ("A", "B", "tuned"):
+        x, y = re.findall(rf"translate\(([-\d.]+),([-\d.]+)\)[^>]*>{name}</text>", svg)[0]
+        places[name] = float(x), float(y)
+    assert places["tuned"][0] == places["A"][0] < places["B"][0]
+    assert places["tuned"][1] == places["B"][1] > places["A"][1]
+
+
+def test_every_figure_draws_its_data(scores, surveyed, landscape):
     run = results(
         both_seeds("word_soup", {"imagenet": (1, 1), "dtd": (2, 3), "eurosat": (4, 4), "imagenet_a": (5, 5)}),
         soups=("word",),
@@ -145,6 +214,8 @@ def test_every_figure_draws_its_data(scores, surveyed):
         "parameters": plots.parameters(run, trained={}),
         "members_kl": [{**trained, "iteration": i, "kl": 0.1 * i} for i in range(3)],
         "training": [{**trained, "mean": "XD mean", "iteration": i, "accuracy": 50.0 + i} for i in range(3)],
+        "landscape": plots_landscape.plane(landscape),
+        "landscape_lines": plots_landscape.lines(landscape),
     }
     assert set(data) == {path.stem for path in FIGURE_TEMPLATES.glob("*.json")}
     for name, rows in data.items():

@@ -10,16 +10,17 @@ from pathlib import Path
 from pydantic import model_validator
 
 from wsoup.check.soups import Heads, Soups
-from wsoup.evaluate.params import EvaluateParams, ReportParams
+from wsoup.evaluate.params import EvaluateParams, LandscapeParams, ReportParams
 from wsoup.evaluate.rows import judged_soups
 from wsoup.finetune.params import FinetuneParams
+from wsoup.finetune.tune_params import SoftDescriptorsTune
 from wsoup.params.inputs import Datasets, EmbedParams, EncoderParams, FewshotParams
 from wsoup.params.section import Name, Section, Seeds, load, parse
 from wsoup.search.rank.params import CandidatesParams, ScoreParams
 
 RESERVED = {
     "soups": ("class_name", "upper_bound"),
-    "finetune.methods": ("pretrained", "heads"),
+    "finetune.methods": ("pretrained", "landscape", "heads"),
     "heads": ("pretrained",),
 }
 """Names with a meaning of their own in results and artifacts."""
@@ -52,6 +53,8 @@ class Params(Section):
     """Closed-form heads on the source's few-shot images, by name; {} for none (docs/evidence.md)."""
     evaluate: EvaluateParams
     """Which rows are evaluated."""
+    landscape: LandscapeParams
+    """The 0-1 loss around tuned soft descriptors, first seed; without methods there is no such stage."""
     report: ReportParams
     """The question that the run answers, and how results are shown."""
 
@@ -79,12 +82,28 @@ class Params(Section):
         for name, head in self.heads.items():
             users[f"heads.{name}.soup"] = head.soup
         known = ("class_name", *self.soups)
+        if self.landscape.methods:
+            users["landscape.soup"] = self.landscape.soup
         for key, soup in users.items():
             if soup not in known:
                 raise ValueError(f"{key}: {soup!r} is not among the soups: {', '.join(known)}")
         judged = judged_soups(list(self.soups))
         if self.report.soup not in judged:
             raise ValueError(f"report.soup: {self.report.soup!r} is not among the soups: {', '.join(judged)}")
+        return self
+
+    @model_validator(mode="after")
+    def _landscapes_have_one_soft_descriptor(self) -> Params:
+        methods = self.finetune.methods
+        for name in self.landscape.methods:
+            if name not in methods:
+                raise ValueError(f"landscape.methods: {name!r} is not among finetune.methods: {', '.join(methods)}")
+            tune = methods[name].tune
+            if not isinstance(tune, SoftDescriptorsTune) or tune.members > 1 or tune.prompt_tokens:
+                raise ValueError(
+                    f"landscape.methods: {name!r} is not a method with tune.kind soft_descriptors, members: 1 and "
+                    "prompt_tokens: 0; the plane is of one soft descriptor"
+                )
         return self
 
     @model_validator(mode="after")

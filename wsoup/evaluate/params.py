@@ -1,4 +1,4 @@
-"""Sections `evaluate` and `report`: which rows are evaluated, and how results are shown."""
+"""Sections `evaluate`, `landscape` and `report`: which rows are evaluated, and how results are shown."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from wsoup.base.arguments import Flag
 from wsoup.core.prompts import bare
-from wsoup.params.section import Name, NonNegativeInt, PositiveInt, Section, Text
+from wsoup.params.section import Name, NonNegativeInt, PositiveInt, Section, Text, check_stated
 from wsoup.search.rank.params import Members, Texts
 
 Tokens = Annotated[NonNegativeInt, Field(le=1_000)]
@@ -55,6 +55,25 @@ class EvaluateParams(Section):
                 raise ValueError(f"{key} {values} must be in rising order, each value once")
         if len({bare(text) for text in self.texts}) < len(self.texts):
             raise ValueError(f"texts {self.texts} must name each text once")
+        return self
+
+
+class LandscapeParams(Section):
+    """The loss landscape: the 0-1 loss over the plane of two initialisations and a tuned soft descriptor."""
+
+    steps: Annotated[PositiveInt, Field(le=200)] = 10
+    """Grid steps from the tuned descriptor to each initialisation (the paper: 10)."""
+    margin: Annotated[NonNegativeInt, Field(le=200)] = 5
+    """Grid steps by which the lines to the initialisations go on beyond both ends (the paper: 5)."""
+    soup: Name = "word"
+    """Soup whose first member spans the plane, with random words."""
+    methods: list[Name]
+    """Names in finetune.methods with tune.kind soft_descriptors, one member and no prompt."""
+
+    @model_validator(mode="after")
+    def _all_stated(self) -> LandscapeParams:
+        if self.methods:
+            check_stated(self, because_of="methods")
         return self
 
 

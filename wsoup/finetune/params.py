@@ -51,13 +51,22 @@ class MethodParams(Section):
     @model_validator(mode="after")
     def _parts_fit(self) -> MethodParams:
         soft = self.tune if isinstance(self.tune, SoftDescriptorsTune) else None
-        if soft and self.soup != "class_name":
-            raise ValueError(f"tune soft_descriptors learns its own texts: soup must be class_name, not {self.soup!r}")
+        from_soup = soft is not None and soft.start == "soup"
+        if from_soup and self.soup == "class_name":
+            raise ValueError("tune soft_descriptors with start: soup needs a soup to start from, not class_name")
+        if soft and not from_soup and self.soup != "class_name":
+            raise ValueError(
+                f"tune soft_descriptors learns its own texts: soup must be class_name, not {self.soup!r}, "
+                "except with start: soup"
+            )
         if isinstance(self.loss, ProdaLoss) and (soft is None or self.loss.per_step > soft.members):
             raise ValueError("loss proda needs tune soft_descriptors with at least per_step members")
+        # The teacher of the diversity loss predicts with the text that a descriptor started from.
         taught = isinstance(self.loss, CrossEntropyLoss) and self.loss.weight
-        if soft and (taught or not isinstance(self.loss, ProdaLoss | CrossEntropyLoss)):
-            raise ValueError("tune soft_descriptors takes loss proda or cross_entropy without lambda")
+        if soft and taught and not from_soup:
+            raise ValueError("tune soft_descriptors takes cross_entropy with lambda only with start: soup")
+        if soft and not isinstance(self.loss, ProdaLoss | CrossEntropyLoss):
+            raise ValueError("tune soft_descriptors takes loss proda or cross_entropy")
         return self
 
 

@@ -65,6 +65,7 @@ class Trainer:
             template=source.template,
             generator=torch.Generator().manual_seed(named_seed(seed, "start")),
             words=source.words,
+            soup=source.soup,
         )
         self.parameters = self.student.trained()
         trains_in_turn = isinstance(method.tune, SoftDescriptorsTune) and not isinstance(method.loss, ProdaLoss)

@@ -12,6 +12,7 @@ from wsoup.disk import store
 from wsoup.disk.features import read_features
 from wsoup.disk.files import Artifacts, read_text
 from wsoup.finetune.params import MethodParams
+from wsoup.finetune.tune_params import TuneParams
 from wsoup.soup.soup import Soup
 
 
@@ -69,7 +70,7 @@ def read_training_sets(
     manifest = store.require(artifacts.manifest(source), made_by=f"prepare@{source}")
     about = store.table_attributes(manifest)
     root = about["root"]
-    words = start_words(method)
+    words = start_words(method.tune)
     if not remote.is_remote(root) and not Path(root).exists():
         raise MissingError(f"datasets.{source}.root: folder {root} does not exist")
     all_digests = store.read_table(manifest, columns=["digest"])["digest"]
@@ -92,7 +93,7 @@ def read_training_sets(
     return sets
 
 
-def start_words(method: MethodParams) -> list[str]:
-    """The words of ``tune.words``; empty if a method names no list. Raises MissingError if there is no such file."""
-    path = getattr(method.tune, "words", None)
+def start_words(tune: TuneParams) -> list[str]:
+    """The words of ``tune.words``; empty if it names no list. Raises MissingError if there is no such file."""
+    path = getattr(tune, "words", None)
     return [] if path is None else read_text(path).split()

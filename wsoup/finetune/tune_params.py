@@ -40,9 +40,9 @@ class LastBlocksTune(AnyTune):
 class SoftDescriptorsTune(AnyTune):
     """`members` soft descriptors of `tokens` tokens each, and a text prompt (0 tokens: none).
 
-    They start as random words and a period, which is learnt and replaces the prompt's own. ProDA trains them together
-    with a prompt. With cross entropy they are a CoOp ensemble: each is trained on its own, from scratch, for its share
-    of the iterations, and only the descriptors are kept.
+    They start as words and a period, which is learnt and replaces the prompt's own. ProDA trains them together with a
+    prompt. With cross entropy they are a CoOp ensemble: each is trained on its own, from scratch, for its share of the
+    iterations, and only the descriptors are kept.
     """
 
     tunes_images = False
@@ -51,6 +51,9 @@ class SoftDescriptorsTune(AnyTune):
     """Number of soft descriptors."""
     tokens: Count
     """Tokens of each."""
+    start: Literal["random", "soup"] = "random"
+    """Words to start from: `random` ones, or those of the first members of the method's `soup`, cut or repeated to fit
+    (the paper's loss landscape)."""
     words: Place | None = None
     """A list of words to start from, one a line, watched as `candidates.words.watch`; those of one token are drawn.
     null: common words of the tokenizer."""

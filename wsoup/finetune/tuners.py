@@ -4,7 +4,7 @@ A new kind is a section in `tune_params.py` and a case in `attach`. All kinds wo
 
 These start exactly at the pretrained prediction: prompt, last_blocks, bitfit, lora. These do not: visual_prompt and
 maple (random visual prompts), ssf (random scales around 1), adapter (as in the authors' code) and image_adapter (a
-random bottleneck mixed in), soft_descriptors (random words).
+random bottleneck mixed in), soft_descriptors (words, random or of a soup).
 
 The authors' code (Chris210634/word_soups) deviates from the papers in ways that keys of `tune` reproduce: `opens:
 image_twice` (bitfit, lora, ssf, adapter), `piles_up` (lora), `blocks` (soft_descriptors).
@@ -48,6 +48,7 @@ def make_student(
     template: str,
     generator: torch.Generator,
     words: Sequence[str] = (),
+    soup: Sequence[str] = (),
 ) -> Student:
     """A student of `model` with everything that `tune` trains.
 
@@ -57,11 +58,13 @@ def make_student(
         tune: what is trained.
         template: of the source dataset; a soft prompt starts as the embeddings of its first tokens.
         generator: for random initial values, on the CPU.
-        words: what soft descriptors start from; empty: common words of the tokenizer.
+        words: what soft descriptors with a random start are drawn from; empty: common words of the tokenizer.
+        soup: bare texts that soft descriptors with ``start: soup`` start from.
 
     Raises:
         ModelError: the model cannot be trained (see `check_model`), or has fewer blocks than are to be trained.
-        ParamsError: the template has fewer tokens before its placeholder than the prompt.
+        ParamsError: the template has fewer tokens before its placeholder than the prompt, or the soup fewer members
+            than there are soft descriptors.
     """
     blocks = getattr(tune, "blocks", 0)
     student = Student(model, blocks=blocks, tokenizer=tokenizer)
@@ -77,8 +80,12 @@ def make_student(
             tokens = _prompt_start(n_prompt, tokenizer=tokenizer, template=template)
             student.soft_prompt = nn.Parameter(student.embeddings(tokens))
         if isinstance(tune, SoftDescriptorsTune):
-            tokens = _descriptor_starts(tune, words=_one_token(words, tokenizer=tokenizer), period=student.period)
-            student.soft_descriptors = nn.Parameter(student.embeddings(tokens))
+            if tune.start == "soup":
+                starts = _soup_starts(tune, soup=soup, tokenizer=tokenizer)
+            else:
+                starts = _random_starts(tune, words=_one_token(words, tokenizer=tokenizer))
+            with_period = nn.functional.pad(starts, (0, 1), value=student.period)
+            student.soft_descriptors = nn.Parameter(student.embeddings(with_period))
         attach(student, tune)
     _name_parameters(student, pretrained=pretrained, restores_towers=isinstance(tune, SoftDescriptorsTune))
     return student.to(next(model.parameters()).device).eval()
@@ -192,12 +199,27 @@ def _before_class_name(template: str, *, tokenizer: Tokenizer) -> Tensor:
     return tokenizer([beginning.strip()])[0]
 
 
-def _descriptor_starts(tune: SoftDescriptorsTune, *, words: Tensor, period: int) -> Tensor:
-    """The tokens that soft descriptors start as, (M, n): n - 1 distinct words of one token each, and a period."""
+def _random_starts(tune: SoftDescriptorsTune, *, words: Tensor) -> Tensor:
+    """The tokens before the period that soft descriptors start as, (M, n - 1): distinct words of one token each."""
     if len(words) < tune.tokens:
         raise ModelError(f"tune.words: needs {tune.tokens} words of one token each, there are {len(words)}")
     drawn = [words[torch.randperm(len(words))[: tune.tokens - 1]] for _ in range(tune.members)]
-    return nn.functional.pad(torch.stack(drawn), (0, 1), value=period)
+    return torch.stack(drawn)
+
+
+def _soup_starts(tune: SoftDescriptorsTune, *, soup: Sequence[str], tokenizer: Tokenizer) -> Tensor:
+    """The same from the first members of a soup: their tokens, repeated from the first on or cut to fit."""
+    if len(soup) < tune.members:
+        raise ParamsError(f"tune.members is {tune.members}, and the soup to start from has {len(soup)}; lower it")
+    starts = []
+    for member, tokens in zip(soup[: tune.members], tokenizer(list(soup[: tune.members])), strict=True):
+        end = int(tokens.argmax())  # the end of text has the highest id
+        words = tokens[1:end]
+        if not len(words):
+            raise ParamsError(f"the soup to start from has a member without words, {member!r}: choose another soup")
+        places = torch.arange(tune.tokens - 1) % len(words)
+        starts.append(words[places])
+    return torch.stack(starts)
 
 
 def _one_token(words: Sequence[str], *, tokenizer: Tokenizer) -> Tensor:

@@ -30,8 +30,10 @@ DATA = project.file("data")
 FOLDER = DATA / "profiles"
 SCHEMA = "# yaml-language-server: $schema={}params.schema.json\n"
 """The first line of every params.yaml, for editors, which look beside the file."""
-GROUPS = ("core", "few-shot", "diversity", "parameter-efficiency", "all")
-"""Values of `--methods`: the four methods that most people want, a table of the paper, or everything."""
+GROUPS = ("core", "few-shot", "diversity", "parameter-efficiency", "landscape", "all")
+"""Values of `--methods`: the four methods that most people want, a table or figure of the paper, or everything."""
+LANDSCAPES = ("soft_random", "soft_word_diverse")
+"""Methods of the paper's loss landscape."""
 TOY_HEAD = """\
 # The toy world with more finetuned methods (`wsoup profile demo --methods {group}`): those of data/toy/methods.yaml.
 # All of them take about an hour on two cores.
@@ -164,7 +166,12 @@ def demo(group: str | None = None) -> str:
     """The toy world's params.yaml; with one of `GROUPS`, those finetuned methods, trained for longer."""
     if group is None:
         return template("demo")
-    values = {"finetune.iterations": TOY_ITERATIONS, "finetune.methods": methods_of(group, world="toy")}
+    methods = methods_of(group, world="toy")
+    values = {
+        "finetune.iterations": TOY_ITERATIONS,
+        "finetune.methods": methods,
+        "landscape.methods": [name for name in LANDSCAPES if name in methods],
+    }
     return filled(template("demo"), values, head=TOY_HEAD.format(group=group))
 
 
@@ -199,6 +206,7 @@ class Paper:
             "datasets": datasets,
             "finetune.methods": chosen,
             "evaluate.texts": [text for text in single_texts(source) if text],
+            "landscape.methods": [name for name in LANDSCAPES if name in chosen],
         }
         if self.words is not None:
             values |= self._words(self.words)

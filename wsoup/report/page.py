@@ -19,6 +19,7 @@ from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.report.labels import soup_title
 from wsoup.report.pictures import gallery, worst_errors
+from wsoup.report.plots_landscape import interpolated
 from wsoup.report.record import FILE, PAGE_MARK, digest, load_record
 from wsoup.report.results import Results
 from wsoup.report.run import FinishedRun, load_run, tables
@@ -40,6 +41,9 @@ FIGURES = {
     "members_kl": "How far a soup's members stay apart in training: KL divergence between their predictions, in nats.",
     "training": "The averaged weights on the same few test images of every dataset; bars are ± one standard deviation "
     "over seeds.",
+    "landscape": "0-1 loss, first seed. Tuned tokens change to the right to the words of the soup's first member (B), "
+    "upwards to random words (A). Values between the measured points are interpolated linearly.",
+    "landscape_lines": "0-1 loss along the lines from the tuned tokens (0) to either initialisation (1), and beyond.",
 }
 """Captions, the first screen's figure first."""
 
@@ -110,6 +114,11 @@ def figure(name: str, rows: Sequence[Mapping[str, object]]) -> dict[str, Any]:
     # Labels that touch read as one number; symbols are black by default, which cannot be seen in dark mode.
     specification["config"] = {"axis": {"labelSeparation": 8}, "legend": {"symbolBaseFillColor": "#888"}}
     specification["data"] = {"values": list(rows)}
+    if name == "landscape":
+        means = {row["mean"] for row in rows}  # a run without targets has only the panels of the training images
+        panels = specification["vconcat"]
+        specification["vconcat"] = [panel for panel in panels if panel["title"]["text"] in means]
+        specification["data"] = {"values": interpolated(rows)}
     return specification
 
 

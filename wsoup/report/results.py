@@ -15,7 +15,7 @@ import numpy as np
 from wsoup.check.soups import Soups
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED
-from wsoup.evaluate.params import EvaluateParams, ReportParams
+from wsoup.evaluate.params import EvaluateParams, LandscapeParams, ReportParams
 from wsoup.evaluate.rows import Method
 from wsoup.finetune.params import FinetuneParams
 from wsoup.paper.settings import Settings
@@ -43,6 +43,7 @@ class RunParams(Sections):
     finetune: FinetuneParams
     heads: dict[Name, Any]  # only names are needed
     evaluate: EvaluateParams
+    landscape: LandscapeParams
     report: ReportParams
 
 

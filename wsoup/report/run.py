@@ -13,7 +13,7 @@ from wsoup.disk.files import PRETRAINED, Artifacts
 from wsoup.evaluate.rows import all_seeds
 from wsoup.params.reading import read_yaml
 from wsoup.params.section import parse
-from wsoup.report import plots, plots_training
+from wsoup.report import plots, plots_landscape, plots_training
 from wsoup.report.accuracy import averages, finetuned_table, paper_tables, zero_shot_table
 from wsoup.report.answer import JudgedRun, answer_lines, judge_run, metrics
 from wsoup.report.counts import counts
@@ -151,6 +151,9 @@ def figures(run: FinishedRun) -> dict[str, Sequence[TableCells]]:
         path = run.artifacts.scores(pool)
         if path.exists():  # a pool that no soup uses is not scored
             scores[pool] = path
+    landscapes = {}
+    for method in params.landscape.methods:
+        landscapes[method] = run.artifacts.results / "landscape" / f"{method}.parquet"
     scores[f"random chains of {params.evaluate.survey.chain_length}"] = survey / "chains.parquet"
     return {
         "gains": plots.gains(run.judged),
@@ -160,4 +163,6 @@ def figures(run: FinishedRun) -> dict[str, Sequence[TableCells]]:
         "parameters": plots.parameters(results, trained=trained),
         "members_kl": plots_training.members_kl(results, methods=methods),
         "training": plots_training.training(results, methods=methods),
+        "landscape": plots_landscape.plane(landscapes),
+        "landscape_lines": plots_landscape.lines(landscapes),
     }
