@@ -54,6 +54,7 @@ def main(owner: Owner, method: str) -> None:
     about = run.about | {
         "method": method,
         "parameters": config["parameters"],
+        "peak_device_mib": config["peak_device_mib"],
         "members_kl": [members_divergence_log(folder) for folder in folders.values()],
         "training": training,
     }

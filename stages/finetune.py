@@ -8,6 +8,7 @@ from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner, Shard
 from wsoup.finetune.params import FinetuneParams
+from wsoup.finetune.peak import DevicePeak
 from wsoup.finetune.train import Trainer
 from wsoup.finetune.training_set import read_training_sets
 from wsoup.finetune.tuned import pack_student, save_tuned
@@ -68,8 +69,10 @@ def main(owner: Owner, method: str) -> None:
 def train(make: Callable[[], Trainer], running: Path, saved_every: float) -> bytes:
     """Train one seed, from its state in `running` if there is one, which is saved every so many seconds."""
     trainer = make()
+    peak = DevicePeak(trainer.encoder.device)
     student = trainer.run(resume=running, save_seconds=saved_every)
-    return store.pack_arrays(pack_student(student, log=trainer.log, snapshots=trainer.snapshots))
+    packed = pack_student(student, log=trainer.log, snapshots=trainer.snapshots, peak_device_mib=peak.mib())
+    return store.pack_arrays(packed)
 
 
 if __name__ == "__main__":

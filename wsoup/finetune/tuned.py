@@ -34,6 +34,7 @@ def pack_student(
     *,
     log: Sequence[Mapping[str, float]],
     snapshots: Mapping[int, Mapping[str, torch.Tensor]] = MappingProxyType({}),
+    peak_device_mib: int | None = None,
 ) -> dict[str, np.ndarray]:
     """The results of a training as named arrays.
 
@@ -41,6 +42,7 @@ def pack_student(
         student: after training, not merged.
         log: rows of the training log.
         snapshots: averaged weights during training, by iteration and name.
+        peak_device_mib: highest memory of training on the device; None if it was not measured.
     """
     packed = {}
     n_trained = 0
@@ -51,7 +53,12 @@ def pack_student(
     for iteration, copies in snapshots.items():
         for name, copy in copies.items():
             packed[f"snapshots/{iteration}/{name}"] = copy.numpy()
-    about = {"tunes_images": student.tunes_images, "parameters": n_trained, "log": list(log)}
+    about = {
+        "tunes_images": student.tunes_images,
+        "parameters": n_trained,
+        "peak_device_mib": peak_device_mib,
+        "log": list(log),
+    }
     packed["about"] = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
     return packed
 
@@ -62,8 +69,8 @@ def save_tuned(folder: str | Path, *, packed: Mapping[str, np.ndarray], config: 
     Args:
         folder: to write to.
         packed: from `pack_student`.
-        config: JSON values, at least encoder (id), method, seed, tune and template. The number of trained parameters
-            and whether image features changed are added.
+        config: JSON values, at least encoder (id), method, seed, tune and template. The number of trained parameters,
+            whether image features changed and the peak memory of the device are added.
     """
     folder = Path(folder)
     about = json.loads(packed["about"].tobytes())

@@ -88,6 +88,7 @@ class Results:
         encoder: id of the encoder.
         settings: of the run, to compare with the paper's.
         parameters: number of parameters of each finetuned method and each head.
+        peak_device_mib: highest memory of each method's training on the device, first seed; None on a CPU.
         members_kl: of each method trained over several texts: for each seed, (iteration, KL between members).
         training: of each method with snapshots: lines of seed, iteration, dataset, n_correct, n_images.
     """
@@ -100,6 +101,7 @@ class Results:
     encoder: dict[str, object]
     settings: Settings
     parameters: Mapping[str, int] = field(default_factory=dict)
+    peak_device_mib: Mapping[str, int | None] = field(default_factory=dict)
     members_kl: Mapping[str, Sequence[Sequence[tuple[int, float]]]] = field(default_factory=dict)
     training: Mapping[str, Sequence[tuple[int, int, str, int, int]]] = field(default_factory=dict)
 
@@ -214,6 +216,7 @@ def load_results(folder: Path, *, params: RunParams) -> Results:
         encoder=about["encoder"],
         settings=Settings.of_run(sections, pools=about.get("pools", {})),
         parameters={variant: each["parameters"] for variant, each in trained.items()},
+        peak_device_mib={name: trained[name]["peak_device_mib"] for name in params.finetune.methods if name in trained},
         members_kl={variant: each["members_kl"] for variant, each in trained.items()},
         training={variant: each["training"] for variant, each in trained.items() if each.get("training")},
     )

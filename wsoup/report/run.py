@@ -130,12 +130,24 @@ def tables(run: FinishedRun) -> list[Table]:
     if results.variants != [PRETRAINED]:
         tables.append(finetuned_table(results))
         tables += paper_tables(results)
+    if results.peak_device_mib:
+        tables.append(memory_table(results))
     texts = run.artifacts.results / PRETRAINED / "texts.parquet"
     tables.append(single_texts(texts, results=results))
     # No results file counts the run's soup with the members of all seeds together.
     together = {all_seeds(run.judged.soup): run.judged.right}
     tables.append(counts(results, together=together))
     return tables
+
+
+def memory_table(results: Results) -> Table:
+    """Peak memory of the device in each method's training, beside what the method stores."""
+    rows = []
+    for method, mib in results.peak_device_mib.items():
+        shown = "not measured on a CPU" if mib is None else mib
+        rows.append({"method": method, "parameters": results.parameters[method], "device memory, MiB": shown})
+    note = "The highest memory that torch's tensors held on the device during training, first seed."
+    return Table("memory", "Memory of training", list(rows[0]), rows, [note])
 
 
 def figures(run: FinishedRun) -> dict[str, Sequence[TableCells]]:
