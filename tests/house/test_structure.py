@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
@@ -26,8 +27,14 @@ def modules() -> list[Path]:
     return sorted(path.relative_to(ROOT) for path in (ROOT / "wsoup").rglob("*.py"))
 
 
-def direct_imports(path: Path) -> set[Path]:
-    return {file.relative_to(ROOT) for file in code.imports(ROOT / path)[0]}
+def named_modules(path: Path) -> set[Path]:
+    """Modules of wsoup in a file's imports, also in those for type checkers alone."""
+    names = set()
+    for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    files = {Path(name.replace(".", "/")).with_suffix(".py") for name in names if name.startswith("wsoup.")}
+    return {file for file in files if (ROOT / file).is_file()}
 
 
 def all_imports(path: Path) -> set[Path]:
@@ -45,10 +52,19 @@ def stages() -> dict[str, dict]:
     return {name: stage.get("do", stage) for name, stage in sections.items()}
 
 
+def without_type_checking(node: ast.AST) -> Iterator[ast.AST]:
+    """As `ast.walk`, without what stands under `if TYPE_CHECKING`."""
+    yield node
+    for part in ast.iter_child_nodes(node):
+        if isinstance(part, ast.If) and ast.unparse(part.test) == "TYPE_CHECKING":
+            part.body = []
+        yield from without_type_checking(part)
+
+
 def imported_packages(path: Path) -> set[str]:
     """Top-level packages that a file imports."""
     names = set()
-    for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8"))):
+    for node in without_type_checking(ast.parse((ROOT / path).read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -58,7 +74,7 @@ def imported_packages(path: Path) -> set[str]:
 
 def test_a_module_imports_only_from_rooms_above():
     for path in modules():
-        for imported in direct_imports(path) if path.name != "__init__.py" else ():
+        for imported in named_modules(path) if path.name != "__init__.py" else ():
             if owner(imported) != owner(path):
                 assert ORDER.index(owner(imported)) < ORDER.index(owner(path)), f"{path} imports {imported}"
 
@@ -79,10 +95,11 @@ def test_imports_are_found_at_any_depth(tmp_path):
         "class C:\n with c:\n  for _ in c:\n   import d.e\n  else:\n   import f\n"
         "try:\n pass\nexcept E:\n import g\nelse:\n import h\nfinally:\n import i\n"
         "match m:\n case 1 if m:\n  import j\nwhile m:\n if m:\n  import k\n elif m:\n  import l\n"
+        "if TYPE_CHECKING:\n import annotations\nelse:\n import m\n"
     )
     for path in (written, *modules(), *(ROOT / "stages").glob("*.py")):
         assert code.imports(ROOT / path)[1] == imported_packages(path), path
-    assert imported_packages(written) == set("abdfghijkl")
+    assert imported_packages(written) == set("abdfghijklm"), "those for annotations are never executed"
 
 
 def test_only_towers_texts_and_finetune_import_open_clip():
@@ -97,7 +114,7 @@ def test_only_features_imports_zarr():
 def test_the_core_knows_nothing_of_files(name):
     path = Path(f"wsoup/{name}.py")
     assert not imported_packages(path) & {"pathlib", "os", "io", "json", "zarr", "pyarrow", "open_clip"}
-    below = direct_imports if "grow" in name else all_imports  # a kind of soup has its params, too
+    below = named_modules if "grow" in name else all_imports  # a kind of soup has its params, too
     assert not {owner(p) for p in below(path)} & {"datasets", "images", "towers", "disk", "params"}
 
 
@@ -149,7 +166,7 @@ def test_rooms_that_change_no_result_are_in_no_deps():
     # Nor does a room that changes results import one; but the report's page, which no stage writes, does.
     deciding = [path for path in modules() if owner(path) in rooms - {"report"}]
     assert {
-        path for path in deciding if {owner(p) for p in direct_imports(path)} & (set(rim) - {"runtime", "base"})
+        path for path in deciding if {owner(p) for p in named_modules(path)} & (set(rim) - {"runtime", "base"})
     } == set()
 
 

@@ -33,7 +33,10 @@ def at_the_door(function: Callable[P, R]) -> Callable[P, R]:
     @wraps(function)
     def validated(*args: P.args, **kwargs: P.kwargs) -> R:
         given = signature.bind(*args, **kwargs).arguments
-        given = {name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()}
+        for name, value in given.items():
+            if isinstance(value, np.generic):
+                # A strict int refuses numpy's, as it refuses a string.
+                given[name] = value.item()
         try:
             with usual_torch():
                 return checked(**given)
@@ -70,9 +73,13 @@ def _in_one_line(error: ValidationError) -> WsoupError:
     reason = problem.get("ctx", {}).get("error")
     if isinstance(reason, WsoupError):
         return reason
-    where = ".".join(str(part) for i, part in enumerate(problem["loc"]) if i == 0 or isinstance(part, int))
-    expected = reason or EXPECTED.get(problem["type"]) or problem["msg"].replace("Input should be", "expected")
-    return ParamsError(one_line(f"{where} is {shown_value(problem['input'])}; {expected}"))
+    argument, *inside = problem["loc"]
+    # Indices say which item of a list; names are of pydantic's own steps.
+    where = ".".join([str(argument), *(str(part) for part in inside if isinstance(part, int))])
+    usual = problem["msg"].replace("Input should be", "expected")
+    expected = reason or EXPECTED.get(problem["type"]) or usual
+    value = shown_value(problem["input"])
+    return ParamsError(one_line(f"{where} is {value}; {expected}"))
 
 
 # --------------------------------------------------------------------------------------------------- annotations
@@ -92,7 +99,8 @@ Words = Annotated[str, Field(max_length=10_000, pattern=r"^[^\x00]*$")]
 
 
 def _place(path: str | Path) -> str | Path:
-    whole, name = os.fsencode(path), os.fsencode(Path(path).name)
+    whole = os.fsencode(path)
+    name = os.fsencode(Path(path).name)
     if b"\0" in whole or not name or len(whole) > 4000 or len(name) > 255:
         raise ValueError("expected the path of a file")
     return path
@@ -103,7 +111,9 @@ Place = Annotated[str | Path, AfterValidator(_place)]
 
 def listed(value: Any) -> Any:
     """A NumPy array or a pandas Series as a list, as a validator of what else is a list or a tuple."""
-    return value.tolist() if isinstance(value, np.ndarray) or hasattr(value, "iloc") else value
+    if isinstance(value, np.ndarray) or hasattr(value, "iloc"):
+        return value.tolist()
+    return value
 
 
 Texts = Annotated[Sequence[str], BeforeValidator(listed)]

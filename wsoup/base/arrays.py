@@ -18,7 +18,9 @@ LEFT_OUT = "leave these images out, labels as well"
 
 
 def _number(value: object) -> object:
-    return value.item() if isinstance(value, Tensor) and value.numel() == 1 and not value.is_meta else value
+    if isinstance(value, Tensor) and value.numel() == 1 and not value.is_meta:
+        return value.item()
+    return value
 
 
 def _device(value: Any) -> Any:
@@ -40,7 +42,9 @@ def tensor(value: object, *, name: str) -> Tensor:
             raise ValueError(f"{np.ma.count_masked(value)} of its values are masked")
         if not isinstance(value, Tensor):
             values = np.asarray(value)
-            value = torch.from_numpy(np.array(values, dtype=values.dtype.newbyteorder("="), order="C"))
+            # torch takes neither the other byte order nor negative strides.
+            native = values.dtype.newbyteorder("=")
+            value = torch.from_numpy(np.array(values, dtype=native, order="C"))
         if value.layout != torch.strided or value.is_meta or value.is_quantized:
             raise ValueError("a sparse, quantized or meta tensor")
     except Exception as error:  # from an object's own __array__
@@ -67,9 +71,11 @@ def rows(value: object, *, name: str, size: int | None = None, step: str = LEFT_
     if not x.is_floating_point():
         raise DataError(f"{name} holds {x.dtype}; expected floats, as model.encode_image gives them")
     x = x.float()
-    problems = {"has NaN or infinity": ~x.isfinite().all(dim=1), "holds nothing but zeros": (x == 0).all(dim=1)}
+    problems = {"has NaN or infinity": ~x.isfinite().all(dim=1)}
+    if nonzero:
+        problems["holds nothing but zeros"] = (x == 0).all(dim=1)
     for problem, wrong in problems.items():
-        if wrong.any() and (nonzero or "zeros" not in problem):
+        if wrong.any():
             indices = wrong.nonzero()[:, 0].tolist()
             more = f" and {len(indices) - SHOWN_ROWS} more" if len(indices) > SHOWN_ROWS else ""
             raise DataError(f"{name} {problem} in rows {', '.join(map(str, indices[:SHOWN_ROWS]))}{more}; {step}")
@@ -84,4 +90,5 @@ def unit_rows(value: object, *, name: str) -> Tensor:
         return x
     problem = f"{name} are not of length 1 (off by up to {off:.2g}): they are normalised, as cosines need it"
     warnings.warn(problem, stacklevel=2)
-    return F.normalize(x / x.abs().amax(dim=1, keepdim=True), dim=-1)  # squares of 1e25 are beyond float32
+    largest = x.abs().amax(dim=1, keepdim=True)
+    return F.normalize(x / largest, dim=-1)  # squares of 1e25 are beyond float32

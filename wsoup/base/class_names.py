@@ -85,10 +85,14 @@ def proposed(folders: Sequence[str]) -> list[str]:
     >>> proposed(["Faces", "Faces_easy", "car_side"])
     ['Faces', 'Faces easy', 'car side']
     """
-    names = [tidy(folder) for folder in folders]
-    count = Counter(name.casefold() for name in names)
-    plain = [" ".join(folder.replace("_", " ").split()) for folder in folders]
-    return [name if count[name.casefold()] == 1 else words for name, words in zip(names, plain, strict=True)]
+    tidied = [tidy(folder) for folder in folders]
+    count = Counter(name.casefold() for name in tidied)
+    names = []
+    for folder, name in zip(folders, tidied, strict=True):
+        if count[name.casefold()] > 1:
+            name = " ".join(folder.replace("_", " ").split())
+        names.append(name)
+    return names
 
 
 def changes(names: Mapping[str, str]) -> str:

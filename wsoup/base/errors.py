@@ -20,8 +20,11 @@ def one_line(text: object, *, limit: int = LONGEST) -> str:
     """
     line = " ".join(str(text).split())
     line = "".join(character if character.isprintable() else ascii(character)[1:-1] for character in line)
-    half = (limit - 5) // 2
-    return line if len(line) <= limit else f"{line[:half]} ... {line[-half:]}"
+    if len(line) <= limit:
+        return line
+    # The middle goes: the beginning says what is wrong, the end what to do.
+    half = (limit - len(" ... ")) // 2
+    return f"{line[:half]} ... {line[-half:]}"
 
 
 def shown_value(value: object) -> str:
@@ -36,7 +39,9 @@ class _Short(reprlib.Repr):
         self.maxlevel = self.maxlist = self.maxdict = 3
 
     def repr_int(self, x: int, level: int) -> str:
-        return super().repr_int(x, level) if abs(x) < 10**1000 else "a number of more than 1,000 digits"
+        if abs(x) >= 10**1000:
+            return "a number of more than 1,000 digits"  # Python refuses to print one of more than 4,300
+        return super().repr_int(x, level)
 
 
 class WsoupError(Exception):
@@ -108,6 +113,7 @@ def storage_error(error: OSError, *, path: str | Path) -> StorageError:
 def memory_error(error: BaseException) -> WsoupError:
     """The device or this process ran out of memory, in one line; raises `error` if it is anything else."""
     text = str(error)
+    # torch's own error by its name, because this is read before torch is imported.
     if type(error).__name__ == "OutOfMemoryError" or "DefaultCPUAllocator" in text:
         # `wsoup.towers`, `wsoup.texts` and `wsoup.finetune` have halved their batches down to one by then.
         return WsoupError(

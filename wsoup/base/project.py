@@ -54,5 +54,9 @@ def file(name: str) -> Path:
 def listed() -> list[str]:
     """Paths of all `FILES`, relative to `root`, sorted."""
     top = root()
-    paths = {path.relative_to(top).as_posix() for pattern in FILES for path in top.glob(pattern) if path.is_file()}
+    paths = set()
+    for pattern in FILES:
+        for path in top.glob(pattern):
+            if path.is_file():
+                paths.add(path.relative_to(top).as_posix())
     return sorted(paths)

@@ -31,7 +31,9 @@ def joined(root: str | Path, path: str) -> str:
     >>> joined("s3://bucket/photos/", "cat/1.jpg"), joined("photos/", "cat/1.jpg")
     ('s3://bucket/photos/cat/1.jpg', 'photos/cat/1.jpg')
     """
-    return f"{str(root).rstrip('/')}/{path}" if is_remote(root) else str(Path(root) / path)
+    if is_remote(root):
+        return f"{str(root).rstrip('/')}/{path}"
+    return str(Path(root) / path)
 
 
 def read(path: str) -> bytes:
@@ -62,7 +64,9 @@ def stamp(path: str) -> tuple[int, int]:
     info = _call(path, "info")
     versions = [str(info[key]) for key in VERSION_KEYS if info.get(key)]
     text = "|".join(versions) or os.urandom(16).hex()
-    return int(info.get("size") or 0), int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
+    digest = hashlib.sha256(text.encode()).digest()
+    number = int.from_bytes(digest[:7], "big")  # fits 63 bits, a column of the digest cache
+    return int(info.get("size") or 0), number
 
 
 def _call(path: str, method: str, *payload: bytes) -> Any:

@@ -99,6 +99,7 @@ def _put(temporary: Path, path: Path) -> None:
     if not temporary.is_dir():
         raise StorageError(f"{path} is a folder, expected a file; give the name of a file")
     aside = _beside(path)
+    # No system call replaces a folder that is not empty.
     os.replace(path, aside)
     try:
         os.replace(temporary, path)
@@ -117,6 +118,10 @@ def _remove(path: Path) -> None:
 
 def remove_half_written(*outs: str | Path) -> None:
     """Remove what killed processes left of files and folders, beside and in them; nobody else may be writing these."""
-    for out in map(Path, outs):
-        for path in [*out.parent.glob(f".{out.name}.{HEX}.tmp"), *out.rglob(f".*.{HEX}.tmp")]:
-            _remove(path)
+    for out in outs:
+        path = Path(out)
+        beside = path.parent.glob(f".{path.name}.{HEX}.tmp")
+        inside = path.rglob(f".*.{HEX}.tmp")
+        # Lists, because removing files under a running search confuses it.
+        for half_written in [*beside, *inside]:
+            _remove(half_written)

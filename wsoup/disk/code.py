@@ -2,7 +2,8 @@
 
 DVC does not follow imports, so dvc.yaml lists rooms (folders of wsoup) by hand. This module follows a script's imports
 by parsing the source, and a test compares. Rooms that change no result (progress bars, Ray, checks, the command line)
-are in `UNDECIDING` and are not followed. An ``__init__.py`` holds only a docstring, so it does not count.
+are in `UNDECIDING` and are not followed. An ``__init__.py`` holds only a docstring, so it does not count; nor does an
+import under ``if TYPE_CHECKING``, which is never executed.
 
 The keys of resume state go by what code means, module by module: a comment, a docstring or another format of the same
 code keeps finished work, and so does an edit in a module that the stage never imports.
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -39,24 +40,36 @@ def imports(path: Path) -> tuple[frozenset[Path], frozenset[str]]:
     """Files of wsoup that a file imports directly, also inside functions, and the names of other packages."""
     modules: set[Path | None] = set()
     packages: set[str] = set()
-    for node in _statements(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-        else:
-            continue
-        modules |= {_module_file(name) for name in names if name.split(".")[0] == "wsoup"}
-        packages |= {name.split(".")[0] for name in names}
-    return frozenset(file for file in modules if file is not None), frozenset(packages)
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for statement in _executed(tree.body):
+        names: list[str] = []
+        if isinstance(statement, ast.Import):
+            names = [alias.name for alias in statement.names]
+        elif isinstance(statement, ast.ImportFrom) and statement.module and statement.level == 0:
+            # Of `from a import b`, b may be a module or a name inside a.
+            names = [statement.module]
+            names += [f"{statement.module}.{alias.name}" for alias in statement.names]
+        for name in names:
+            package = name.split(".")[0]
+            packages.add(package)
+            if package == "wsoup":
+                modules.add(_module_file(name))
+    files = frozenset(file for file in modules if file is not None)
+    return files, frozenset(packages)
 
 
-def _statements(node: ast.AST) -> Iterator[ast.AST]:
-    """All statements inside a module or a statement; faster than `ast.walk`, which also walks expressions."""
-    for part in ("body", "handlers", "orelse", "finalbody", "cases"):
-        for inner in getattr(node, part, ()):
-            yield inner
-            yield from _statements(inner)
+def _executed(statements: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """These statements and all inside them; faster than `ast.walk`, which also walks expressions."""
+    for statement in statements:
+        yield statement
+        for part in ("body", "handlers", "orelse", "finalbody", "cases"):
+            if part != "body" or not _is_for_type_checkers(statement):
+                yield from _executed(getattr(statement, part, ()))
+
+
+def _is_for_type_checkers(statement: ast.AST) -> bool:
+    """Whether a statement is ``if TYPE_CHECKING``."""
+    return isinstance(statement, ast.If) and ast.unparse(statement.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
 
 
 def _module_file(name: str) -> Path | None:
@@ -67,17 +80,20 @@ def _module_file(name: str) -> Path | None:
 
 def modules(script: Path) -> list[Path]:
     """The script and every file of wsoup that its result depends on, sorted."""
-    seen, todo = {script}, [script]
+    seen = {script}
+    todo = [script]
     while todo:
-        new = {file for file in imports(todo.pop())[0] if file.parent.name not in UNDECIDING} - seen
-        seen |= new
-        todo += new
+        imported, _ = imports(todo.pop())
+        for file in imported - seen:
+            if file.parent.name not in UNDECIDING:
+                seen.add(file)
+                todo.append(file)
     return sorted(seen)
 
 
 def rooms(script: Path) -> list[str]:
     """What dvc.yaml lists for a script: a room of which it imports every module, else the modules that it imports."""
-    imported = {file for file in modules(script) if file != script}
+    imported = set(modules(script)) - {script}
     places = set()
     for file in imported:
         beside = {other for other in file.parent.glob("*.py") if other.name != "__init__.py"}
@@ -95,7 +111,10 @@ def kinds() -> list[str]:
 def digest(room: str) -> str:
     """A digest of the names and bytes of the Python files in a room, which may be a single module."""
     sha = hashlib.sha256()
-    for file in [ROOT / room] if room.endswith(".py") else sorted((ROOT / room).rglob("*.py")):
+    files = [ROOT / room]
+    if not room.endswith(".py"):
+        files = sorted((ROOT / room).rglob("*.py"))
+    for file in files:
         if file.name != "__init__.py":
             sha.update(f"{file.relative_to(ROOT).as_posix()}\0".encode() + file.read_bytes() + b"\0")
     return sha.hexdigest()[:16]
@@ -136,8 +155,12 @@ class _WithoutTexts(ast.NodeTransformer):
 
 def packages(script: Path) -> dict[str, str]:
     """Versions of the packages that may change a script's numbers, by distribution."""
-    imported = {name for file in modules(script) for name in imports(file)[1]}
-    return installed({d for name, distributions in DECIDING.items() if name in imported for d in distributions})
+    distributions: set[str] = set()
+    for file in modules(script):
+        _, imported = imports(file)
+        for name in imported & DECIDING.keys():
+            distributions.update(DECIDING[name])
+    return installed(distributions)
 
 
 def installed(distributions: Set[str] = DISTRIBUTIONS) -> dict[str, str]:
@@ -151,9 +174,14 @@ def differing(ours: Mapping[str, str], theirs: Mapping[str, object]) -> list[str
     >>> differing({"numpy": "2.4.6", "torch": "2.9.1+cpu"}, {"numpy": "2.5.0", "torch": "2.9.1"})
     ['numpy 2.4.6 is installed, not 2.5.0']
     """
-    public = {name: number.partition("+")[0] for name, number in ours.items()}
-    return [
-        f"{name} {number} is installed, not {str(theirs.get(name)).partition('+')[0]}"
-        for name, number in public.items()
-        if number != str(theirs.get(name)).partition("+")[0]
-    ]
+    clauses = []
+    for name, version_and_build in ours.items():
+        number = _without_build(version_and_build)
+        expected = _without_build(str(theirs.get(name)))
+        if number != expected:
+            clauses.append(f"{name} {number} is installed, not {expected}")
+    return clauses
+
+
+def _without_build(number: str) -> str:
+    return number.partition("+")[0]

@@ -6,6 +6,7 @@ Its bytes depend on the content and on zarr's compression (zstd): one shard per 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,7 +76,11 @@ def _write_rows(group: Any, name: str, values: Rows, *, dtype: type) -> str:
     """Write one array; returns its checksum."""
     n, *size = values.shape
     chunk = min(ROWS_PER_CHUNK, max(1, n))
-    shard = max(1, -(-n // chunk)) * chunk if n <= ROWS_IN_ONE_FILE else ROWS_PER_SHARD
+    if n <= ROWS_IN_ONE_FILE:
+        n_chunks = math.ceil(n / chunk)
+        shard = max(1, n_chunks) * chunk  # zarr accepts no array without a chunk
+    else:
+        shard = ROWS_PER_SHARD
     stored = group.create_array(
         name,
         shape=values.shape,
@@ -113,10 +118,14 @@ def read_features(path: str | Path, *, encoder: Mapping[str, Any] | None = None)
         group: Any = zarr.open_group(store=str(path), mode="r")
         attributes = dict(group.attrs)
         checksums = dict(attributes.pop("checksums"))
-        arrays, actual = {}, {"attributes": fingerprint(attributes)}
+        actual = {"attributes": fingerprint(attributes)}
+        arrays = {}
         for name in ("image_features", "labels", "rows"):
-            arrays[name], digest = group[name][:], _digest(group[name])
-            digest.update(np.ascontiguousarray(arrays[name]))
+            stored = group[name]
+            values = stored[:]
+            digest = _digest(stored)
+            digest.update(np.ascontiguousarray(values))
+            arrays[name] = values
             actual[name] = digest.hexdigest()
     except Exception as error:  # zarr may raise anything on a damaged file
         reason = one_line(error, limit=300) or type(error).__name__

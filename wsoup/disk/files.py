@@ -114,6 +114,7 @@ def read_file(path: str, *, largest: int = LARGEST_FILE) -> bytes:
     """
     far = remote.is_remote(path)
     size = remote.size(path) if far else regular_file(path).st_size
+    # Before reading: a sparse file of a terabyte takes no place on the disk, and all memory.
     if size > largest:
         raise DataError(f"{shown(path)} has {size:,} bytes, more than {largest:,}; is it the right file?")
     if far:
@@ -130,7 +131,8 @@ def container_of(path: str) -> str | None:
     A folder with such a name is a folder like any other.
     """
     head, dot, _ = path.rpartition(".arrow/")
-    return f"{head}.arrow" if dot and os.path.isfile(f"{head}.arrow") else None
+    container = f"{head}.arrow"
+    return container if dot and os.path.isfile(container) else None
 
 
 def read_bytes(path: str) -> bytes:
@@ -147,7 +149,8 @@ def read_bytes(path: str) -> bytes:
     cell = path[len(container) + 1 :]
     column, _, row = cell.rpartition("/")
     table = arrow_table(container)
-    if table.column_names.count(column) == 1 and row.isdecimal() and int(row) < table.num_rows:
+    has_column = table.column_names.count(column) == 1  # Arrow allows two of one name
+    if has_column and row.isdecimal() and int(row) < table.num_rows:
         value = table[column][int(row)].as_py()
         if isinstance(value, dict) and isinstance(value.get("bytes"), bytes):
             return value["bytes"]

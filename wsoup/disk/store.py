@@ -61,7 +61,8 @@ def read_checked(path: str | Path) -> bytes:
         data = read_file(str(path), largest=sys.maxsize)
     except DataError as error:
         raise MismatchError(str(error)) from None
-    digest, payload = data[:64], data[65:]  # between them is a line feed
+    digest = data[:64]
+    payload = data[65:]  # after a line feed
     if hashlib.sha256(payload).hexdigest().encode() != digest:
         raise MismatchError(f"{path} is damaged: its checksum is not that of its bytes")
     return payload
@@ -98,7 +99,7 @@ def read_json(path: str | Path) -> Any:
 
 
 def read_object(path: str | Path) -> dict[str, Any]:
-    """`read_json` of an object. MismatchError if it is none, and later for each key that is missing."""
+    """`read_json` of an object. MismatchError if it is not one, and later for each key that is missing."""
     value = read_json(path)
     if not isinstance(value, dict):
         raise MismatchError(f"{path} does not hold a JSON object; make it again with `dvc repro`")
@@ -110,9 +111,10 @@ def read_object(path: str | Path) -> dict[str, Any]:
 
 def write_table(path: str | Path, table: pa.Table, *, attributes: Mapping[str, Any] = MappingProxyType({})) -> None:
     """Write a Parquet table, with `attributes` (JSON values) in the schema's metadata under ``wsoup``."""
-    table = table.replace_schema_metadata({"wsoup": json.dumps(dict(attributes), sort_keys=True)})
     import pyarrow.parquet as pq
 
+    metadata = {"wsoup": json.dumps(dict(attributes), sort_keys=True)}
+    table = table.replace_schema_metadata(metadata)
     with replacing(path) as temporary:
         pq.write_table(table, temporary, row_group_size=ROWS_PER_GROUP, compression="zstd")
 
@@ -135,7 +137,9 @@ def read_table(path: str | Path, *, columns: Sequence[str] | None = None) -> pa.
 def table_attributes(path: str | Path) -> dict[str, Any]:
     """The attributes that `write_table` stored, or none."""
     with _reading_parquet(path) as pq:
-        return _Attributes(json.loads((pq.read_schema(path).metadata or {}).get(b"wsoup", b"{}")), path)
+        metadata = pq.read_schema(path).metadata or {}
+        attributes = json.loads(metadata.get(b"wsoup", b"{}"))
+        return _Attributes(attributes, path)
 
 
 class _Attributes(dict[str, object]):
@@ -170,9 +174,13 @@ def _reading_parquet(path: str | Path) -> Iterator[Any]:
 def check_encoder(actual: Mapping[str, object], *, expected: Mapping[str, object], where: str | Path) -> None:
     """Raise MismatchError, naming both, unless the two encoder ids are equal."""
     if dict(actual) != dict(expected):
-        differing = sorted(k for k in {*actual, *expected} if actual.get(k) != expected.get(k))
-        pairs = ", ".join(f"{k}: {actual.get(k)!r}, expected {expected.get(k)!r}" for k in differing)
-        raise MismatchError(f"{where} was made with another encoder ({pairs}); run `dvc repro` to make it again")
+        pairs = []
+        for key in sorted({*actual, *expected}):
+            if actual.get(key) != expected.get(key):
+                pairs.append(f"{key}: {actual.get(key)!r}, expected {expected.get(key)!r}")
+        raise MismatchError(
+            f"{where} was made with another encoder ({', '.join(pairs)}); run `dvc repro` to make it again"
+        )
 
 
 def pack_arrays(arrays: Mapping[str, np.ndarray]) -> bytes:
@@ -208,7 +216,9 @@ def cache_dir() -> Path:
 def make_cache_dir() -> Path:
     """`cache_dir`, marked as wsoup's own if wsoup makes it; backup tools know the mark, too (bford.info/cachedir)."""
     folder = cache_dir()
-    if not os.environ.get("WSOUP_CACHE") or not folder.is_dir() or not any(folder.iterdir()):
+    is_users = bool(os.environ.get("WSOUP_CACHE"))
+    # A user's own folder that holds something is never marked: `wsoup cache --prune` would remove from it.
+    if not is_users or not folder.is_dir() or not any(folder.iterdir()):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / CACHE_MARK).write_text("Signature: 8a477f597d28d172789f06886806bc55\n# Made by wsoup.\n")
     return folder

@@ -14,7 +14,9 @@ import platform
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-M_TRIM_THRESHOLD, M_MMAP_MAX, M_ARENA_MAX = -1, -4, -8
+M_TRIM_THRESHOLD = -1
+M_MMAP_MAX = -4
+M_ARENA_MAX = -8
 KEPT = {M_MMAP_MAX: 0, M_TRIM_THRESHOLD: -1}
 """No block is mapped by itself, and the end of the heap is kept."""
 DEFAULT = {M_MMAP_MAX: 65536, M_TRIM_THRESHOLD: 128 * 1024}
@@ -29,7 +31,9 @@ def keep_memory() -> bool:
     Called at the start of each process of wsoup: stages, commands, decoding workers, Ray's workers.
     """
     global _keeps
-    _keeps = _keeps or (_may_keep() and _set({**KEPT, M_ARENA_MAX: 1}))
+    if not _keeps and _may_keep():
+        # One arena, or each thread would keep blocks that the others cannot use.
+        _keeps = _set({**KEPT, M_ARENA_MAX: 1})
     return _keeps
 
 
@@ -59,8 +63,10 @@ def _set(values: Mapping[int, int]) -> bool:
 
 
 def _may_keep() -> bool:
-    configured = any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in os.environ)
-    return os.environ.get("WSOUP_KEEP_MEMORY", "1") != "0" and not configured and is_glibc()
+    if os.environ.get("WSOUP_KEEP_MEMORY", "1") == "0":
+        return False
+    is_configured = any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in os.environ)
+    return is_glibc() and not is_configured
 
 
 def is_glibc() -> bool:

@@ -46,7 +46,8 @@ class Worker:
         """Keep the tasks. MismatchError if this node's wsoup or packages are others."""
         import ray
 
-        if differing := code.differing(_made_with(), made_with):
+        differing = code.differing(_made_with(), made_with)
+        if differing:
             raise MismatchError(f"{', '.join(differing)}; install what the run was started with on all nodes")
 
         self.tasks = ray.cloudpickle.loads(tasks)
@@ -85,9 +86,12 @@ def _connected() -> Any:
         raise WsoupError("WSOUP_EXECUTOR=ray needs Ray: pip install 'wsoup[ray]'") from None
     if not ray.is_initialized():
         address = os.environ.get("RAY_ADDRESS")
-        local: dict[str, Any] = {} if address else {"include_dashboard": False, "num_cpus": cores()}
+        options: dict[str, Any] = {"address": address}
+        if not address:
+            # Ray itself would count cores that this process may not use.
+            options = {"address": "local", "include_dashboard": False, "num_cpus": cores()}
         try:
-            ray.init(address=address or "local", log_to_driver=False, logging_level=logging.ERROR, **local)
+            ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
             raise WsoupError(f"RAY_ADDRESS={address}: no Ray cluster can be reached ({reason_of(error)})") from None
     return ray
@@ -97,10 +101,12 @@ class _Pool:
     """Workers of one list of tasks. A lost one is replaced as long as the cluster has room; the others continue."""
 
     def __init__(self, ray: Any, *, tasks: Sequence[Callable[[], bytes]], label: str) -> None:
-        self.ray, self.label = ray, label
+        self.ray = ray
+        self.label = label
         self.gpus, self.cpus, self.threads = _worker_size(ray)
         self.tasks = ray.put(ray.cloudpickle.dumps(tasks))
-        self.size = max(1, min(len(tasks), _room(ray.cluster_resources(), gpus=self.gpus, cpus=self.cpus)))
+        room = _room(ray.cluster_resources(), gpus=self.gpus, cpus=self.cpus)
+        self.size = max(1, min(len(tasks), room))
         self.waiting = deque(range(len(tasks)))
         self.workers: set[Any] = set()  # actors that have loaded the tasks
         self.running: dict[Any, tuple[Any, int | None]] = {}  # future -> actor, and its shard; None while it loads
@@ -109,31 +115,39 @@ class _Pool:
     def work(self) -> Iterator[tuple[int, bytes]]:
         for _ in range(self.size):
             self._start()
-        while self.waiting or any(number is not None for _, number in self.running.values()):
+        while self.waiting or self._computing():
             self._assign()
-            ready, _ = self.ray.wait([*self.running], num_returns=1, timeout=None if self.workers else START_SECONDS)
+            # A shard may take hours; a worker that has not begun by now never will.
+            timeout = None if self.workers else START_SECONDS
+            ready, _ = self.ray.wait([*self.running], num_returns=1, timeout=timeout)
             if not ready:
                 raise WsoupError(
                     f"{self.label}: no worker with {self.cpus} CPUs and {self.gpus} GPUs could be started in "
                     f"{START_SECONDS:.0f} s; lower WSOUP_RAY_CPUS or WSOUP_RAY_GPUS, or add nodes"
                 )
-            actor, number = self.running[ready[0]]
+            (future,) = ready
+            actor, number = self.running[future]
             try:
-                payload = self.ray.get(ready[0])
+                payload = self.ray.get(future)
             except self.ray.exceptions.RayTaskError as error:
                 raise _task_error(error) from None
             except self.ray.exceptions.RayError as error:  # the worker or its node is gone
                 self._replace(actor, why=_short(error))
                 continue
-            del self.running[ready[0]]
+            del self.running[future]
             if number is None:
                 self.workers.add(actor)
             else:
                 yield number, payload
 
+    def _computing(self) -> bool:
+        """Whether any worker has a shard."""
+        return any(number is not None for _, number in self.running.values())
+
     def _assign(self) -> None:
         """Give every worker up to `AHEAD` shards."""
         load = Counter(actor for actor, _ in self.running.values())
+        # Those with the least work first, so that the last shards spread over all.
         for actor in sorted(self.workers, key=lambda actor: load[actor]):
             while self.waiting and load[actor] < AHEAD:
                 number = self.waiting.popleft()
@@ -141,26 +155,35 @@ class _Pool:
                 load[actor] += 1
 
     def _start(self) -> None:
-        variables = {k: v for k, v in os.environ.items() if k.startswith("WSOUP_") and k != "WSOUP_EXECUTOR"}
+        variables = {}
+        for name, value in os.environ.items():
+            # A worker that had WSOUP_EXECUTOR=ray would start a cluster of its own.
+            if name.startswith("WSOUP_") and name != "WSOUP_EXECUTOR":
+                variables[name] = value
         python_path = os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])
-        remote = self.ray.remote(
-            num_cpus=self.cpus,
-            num_gpus=self.gpus,
-            runtime_env={"env_vars": {"PYTHONPATH": python_path, "OMP_NUM_THREADS": str(self.threads)}},
-        )(Worker)
-        actor = remote.remote(os.getcwd(), variables)
-        self.running[actor.load.remote(self.tasks, _made_with())] = actor, None
+        before_imports = {"PYTHONPATH": python_path, "OMP_NUM_THREADS": str(self.threads)}
+        configure = self.ray.remote(num_cpus=self.cpus, num_gpus=self.gpus, runtime_env={"env_vars": before_imports})
+        actor = configure(Worker).remote(os.getcwd(), variables)
+        loading = actor.load.remote(self.tasks, _made_with())
+        self.running[loading] = actor, None
 
     def _replace(self, actor: Any, *, why: str) -> None:
         """Put the shards of a lost worker back in the queue, and start another worker."""
-        lost = [shard for other, shard in self.running.values() if other == actor]  # in their order
-        self.running = {future: pair for future, pair in self.running.items() if pair[0] != actor}
+        lost: list[int | None] = []  # in their order, which is that of their futures
+        running = {}
+        for future, (other, number) in self.running.items():
+            if other == actor:
+                lost.append(number)
+            else:
+                running[future] = other, number
+        self.running = running
         if lost[0] is None:  # it could not be started
             if not self.running:
                 raise WsoupError(f"{self.label}: no worker can be started ({why})")
             return
         self.workers.remove(actor)
         self.waiting.extendleft(shard for shard in reversed(lost) if shard is not None)
+        # The first is the one that the worker was busy with; the others only waited.
         self.crashes[lost[0]] += 1
         if self.crashes[lost[0]] >= TRIES:
             raise WsoupError(
@@ -172,25 +195,35 @@ class _Pool:
 
     def stop(self) -> None:
         """End all workers; the cluster stays."""
-        for actor in {*self.workers, *(actor for actor, _ in self.running.values())}:
+        loading = {actor for actor, _ in self.running.values()}
+        for actor in self.workers | loading:
             self.ray.kill(actor)
 
 
 def _task_error(error: Any) -> BaseException:
     """A task's own error, with the node where it was raised."""
-    cause, ip = getattr(error, "cause", None), re.search(r"\bip=([0-9a-f.:]+)", str(error))
-    kind, text = (type(cause), cause) if isinstance(cause, WsoupError) else (WsoupError, _short(error))
-    return kind(f"node {ip[1] if ip else 'unknown'}: {text}")
+    ip = re.search(r"\bip=([0-9a-f.:]+)", str(error))
+    node = ip[1] if ip else "unknown"
+    cause = getattr(error, "cause", None)
+    if isinstance(cause, WsoupError):
+        return type(cause)(f"node {node}: {cause}")
+    return WsoupError(f"node {node}: {_short(error)}")
 
 
 def _worker_size(ray: Any) -> tuple[float, float, int]:
     """GPUs, CPUs and threads of one worker."""
     import torch
 
+    # As many as here, so that sums are added in the same order.
     threads = torch.get_num_threads()
+    default_gpus = 0.0
+    default_cpus = float(threads)
     has_gpus = ray.cluster_resources().get("GPU", 0) > 0
-    gpus = number_in("WSOUP_RAY_GPUS", 1.0 if has_gpus else 0.0)
-    cpus = number_in("WSOUP_RAY_CPUS", 1.0 if has_gpus else float(threads))
+    if has_gpus:
+        default_gpus = 1.0
+        default_cpus = 1.0
+    gpus = number_in("WSOUP_RAY_GPUS", default_gpus)
+    cpus = number_in("WSOUP_RAY_CPUS", default_cpus)
     if has_gpus or "WSOUP_RAY_CPUS" in os.environ:
         threads = max(1, int(cpus))
     return gpus, cpus, threads
@@ -198,11 +231,17 @@ def _worker_size(ray: Any) -> tuple[float, float, int]:
 
 def _room(resources: Mapping[str, float], *, gpus: float, cpus: float) -> int:
     """Number of workers that a cluster has room for."""
-    rooms = [resources.get(name, 0.0) / size for name, size in (("GPU", gpus), ("CPU", cpus)) if size > 0]
+    rooms = []
+    for name, size in (("GPU", gpus), ("CPU", cpus)):
+        if size > 0:
+            rooms.append(resources.get(name, 0.0) / size)
     return int(min(rooms, default=1))
 
 
 def _short(error: BaseException) -> str:
     """Out of memory (Ray ends the largest worker before the system does), or the last line of an error's text."""
     text = str(error).strip() or type(error).__name__
-    return "out of memory" if "out of memory" in text.lower() else text.splitlines()[-1].strip()[:300]
+    if "out of memory" in text.lower():
+        return "out of memory"
+    last_line = text.splitlines()[-1]
+    return last_line.strip()[:300]

@@ -16,17 +16,20 @@ def progress(
     items: Iterable[object] | None = None, *, label: str, total: int | None = None, initial: int = 0, unit: str = "it"
 ) -> tqdm:
     """A progress bar; where stderr is neither a terminal nor a notebook, one line every ten seconds."""
-    closed = sys.stderr is None  # as a caller's process may have it: `2>&-`
+    is_closed = sys.stderr is None  # as a caller's process may have it: `2>&-`
+    seconds = 10.0  # a log need not grow by every step
+    if _IN_NOTEBOOK or is_closed or sys.stderr.isatty():
+        seconds = 0.2
     return tqdm(
         items,
         desc=label,
         total=total,
         initial=initial,
         unit=unit,
-        mininterval=0.2 if _IN_NOTEBOOK or closed or sys.stderr.isatty() else 10.0,
+        mininterval=seconds,
         file=sys.stderr,
         ncols=None if _IN_NOTEBOOK else 100,
-        disable=closed or not _shown.get(),
+        disable=is_closed or not _shown.get(),
     )
 
 

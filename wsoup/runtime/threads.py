@@ -8,6 +8,7 @@ of the run's processor time. A thousand turns last about as long as waking a sle
 the affinity as it is and stops all threads once it is spent, so the quota counts too.
 """
 
+import math
 import os
 import sys
 from collections.abc import Iterator
@@ -39,12 +40,19 @@ def cores(cgroups: str = "/sys/fs/cgroup", *, own: str = "/proc/self/cgroup") ->
     allowed = float(_affinity())
     for line in _text(own).splitlines():
         _, controllers, path = line.split(":", 2)
-        if not controllers or "cpu" in controllers.split(","):
-            folder = os.path.join(cgroups, "cpu" if controllers else "")
-            names = [name for name in path.split("/") if name]
-            for depth in range(len(names) + 1):  # each folder on the way down may limit all below it
-                allowed = min(allowed, _quota(os.path.join(folder, *names[:depth])))
-    return max(1, int(-(-allowed // 1)))
+        if not controllers:  # version 2
+            folder = cgroups
+        elif "cpu" in controllers.split(","):
+            folder = os.path.join(cgroups, "cpu")
+        else:
+            continue
+        # Each folder on the way down may limit all below it.
+        allowed = min(allowed, _quota(folder))
+        for name in path.split("/"):
+            if name:
+                folder = os.path.join(folder, name)
+                allowed = min(allowed, _quota(folder))
+    return max(1, math.ceil(allowed))
 
 
 @contextmanager
@@ -62,17 +70,20 @@ def one_thread_for(products: int) -> Iterator[None]:
 
 
 def _affinity() -> int:
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _quota(folder: str) -> float:
     """Cores by the quota of one cgroup; infinite where it has none, or is not to be seen from here."""
-    names = ("cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us")  # one of version 2, or two of version 1
-    numbers = [word for name in names for word in _text(os.path.join(folder, name)).split()]
+    numbers: list[str] = []
+    for name in ("cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us"):  # one of version 2, or two of version 1
+        numbers += _text(os.path.join(folder, name)).split()
     if len(numbers) != 2 or numbers[0] in ("max", "-1"):
         return float("inf")
-    quota, period = map(float, numbers)
-    return quota / period
+    quota, period = numbers
+    return float(quota) / float(period)
 
 
 def _text(path: str) -> str:

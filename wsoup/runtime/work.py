@@ -60,8 +60,9 @@ def finish_by_key(shards: Mapping[Key, Shard], *, label: str, unit: str) -> Iter
 
 def _compute(missing: Sequence[Shard], *, label: str, unit: str, total: int, ticks: bool) -> None:
     done = total - sum(shard.size for shard in missing)
-    missing[0].path.parent.mkdir(parents=True, exist_ok=True)  # tells a shard that its state can be saved
-    if missing[0].owner.outdated() and not missing[0].owner.begun():
+    first = missing[0]
+    first.path.parent.mkdir(parents=True, exist_ok=True)  # tells a shard that its state can be saved
+    if first.owner.outdated() and not first.owner.begun():
         print(f"{label}: code or packages have changed since its last run: starting again", file=sys.stderr)
     if done:
         print(f"{label}: {done} of {total} {unit}s were finished before; going on", file=sys.stderr)
@@ -69,7 +70,8 @@ def _compute(missing: Sequence[Shard], *, label: str, unit: str, total: int, tic
         if os.environ.get("WSOUP_EXECUTOR") == "ray":
             from wsoup.runtime import on_ray
 
-            for i, payload in on_ray.run([partial(_silently, shard.compute) for shard in missing], label=label):
+            tasks = [partial(_silently, shard.compute) for shard in missing]
+            for i, payload in on_ray.run(tasks, label=label):
                 missing[i].save(payload)
                 tick(missing[i].size)
             return
@@ -77,6 +79,7 @@ def _compute(missing: Sequence[Shard], *, label: str, unit: str, total: int, tic
             shard.save(shard.compute())
             if not ticks:
                 tick(shard.size)
+    # What follows, such as writing a table, needs little of what the shards took.
     give_back()
 
 
