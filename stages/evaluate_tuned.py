@@ -7,9 +7,11 @@ import pyarrow as pa
 from wsoup.disk import store
 from wsoup.disk.shards import Owner
 from wsoup.evaluate.classifiers import class_rows, load_material, tuned_rows
+from wsoup.evaluate.counts import evaluate
+from wsoup.evaluate.judged import with_right_images
 from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.testsets import load_tests
-from wsoup.evaluate.training import during_training, encode_and_evaluate, seen_by
+from wsoup.evaluate.training import during_training, encode_and_answer, seen_by
 from wsoup.finetune.tuned import load_tuned, members_divergence_log, read_config
 from wsoup.finetune.tuners import check_templates
 from wsoup.params.inputs import EmbedParams
@@ -47,7 +49,9 @@ def main(owner: Owner, method: str) -> None:
         every = [*rows, *class_rows(replace(material, seeds=(seed,)), seen[seed])]
         of_seed = replace(run, encoder=model)
         label = f"evaluate {method} seed {seed}"
-        tables.append(encode_and_evaluate(of_seed, rows=every, tests=seen[seed], label=label, variant=method))
+        answers = encode_and_answer(of_seed, rows=every, tests=seen[seed], label=label)
+        counts = evaluate(answers, tokenizer=model.tokenizer, variant=method)
+        tables.append(with_right_images(counts, answers, soups=list(material.soups)))
         training += during_training(
             run, method, seed=seed, rows=rows, trained=trained, tests=tests, batch_size=batch_size
         )

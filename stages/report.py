@@ -6,6 +6,7 @@ from wsoup.pipeline import stage
 from wsoup.report.record import as_written
 from wsoup.report.results import RunParams as Wanted
 from wsoup.report.run import write
+from wsoup.report.sentences import answer
 
 __all__ = ["Wanted"]  # the sections of params.yaml that this stage reads
 
@@ -14,7 +15,8 @@ def main(owner: Owner) -> None:
     """Write reports/metrics.json, verdict.json, tables/ and plots/: all of them, or none if anything fails."""
     with as_written():
         run = write(Artifacts())
-    print(f"Test images of the source. {run.judged.answers['source'].sentence}")
+    first, *_ = answer(run.judged)
+    print(f"Test images of the source. {first.text}")
     print("`wsoup results` has the whole answer, `wsoup report` a page, `wsoup compare` what changed since HEAD")
 
 

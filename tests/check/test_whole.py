@@ -230,7 +230,10 @@ def _keys(value: Any, *, prefix: str) -> Iterator[str]:
     ("heads", "message"),
     [
         ({"coop": {"kind": "ridge", "soup": "word"}}, "heads: 'coop' is also a name under finetune.methods"),
-        ({"mine": {"kind": "ridge", "soup": "none"}}, "heads.mine.soup: 'none' is not among the soups"),
+        (
+            {"mine": {"kind": "ridge", "soup": "none"}},
+            "heads.mine.soup: 'none' is not among the soups; there are class_name, ",
+        ),
         ({"pretrained": {"kind": "ridge", "soup": "word"}}, "heads: the name 'pretrained' is taken by wsoup itself"),
         ({"mine": {"kind": "svm", "soup": "word"}}, "heads.mine.kind: 'svm' is not valid"),
     ],

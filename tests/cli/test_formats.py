@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import open_clip
@@ -18,7 +19,7 @@ from wsoup.cli.formats import export, show
 from wsoup.soup.soup import Member, Step
 
 MEMBERS = (
-    Member("sharp clean", 40, 60, (Step("sharp", 38), Step("clean", 41))),
+    Member("sharp clean", 40, 60, (Step("sharp", 38), Step("clean", 40))),
     Member("which is {flat} {c}", 35, 60, (Step("which is {flat} {c}", 35),)),
 )
 ENCODER = {"model": "m", "pretrained": "p", "weights": "w"}
@@ -99,8 +100,23 @@ def drawn(renderable) -> str:
 def test_a_soup_is_shown_with_the_steps_of_its_search(soup):
     text = drawn(show(soup))
     assert "chains soup, seed 1, 2 members, encoder m/p, template 'a photo of a {}.'" in text
-    assert "sharp 38 → clean 41" in text
+    assert "sharp 38 → clean 40" in text
     assert "66.67 %" in text
     assert "(class name only)" in drawn(show(soup.class_name_soup()))
     for name in ("artifacts/soups/word/seed1.json", "artifacts/soups/word-seed1.json", "word-seed1"):
-        assert "sharp 38 → clean 41" in run("soup", "show", name)[1]
+        assert "sharp 38 → clean 40" in run("soup", "show", name)[1]
+
+
+def test_steps_that_were_counted_without_the_final_period_are_not_shown(soup):
+    """Their last count is not the member's: 40 beside 41 reads as a bug."""
+    first, second = MEMBERS
+    other = replace(first, trace=(Step("sharp", 38), Step("clean", 41)))
+    text = drawn(show(replace(soup, members=(other, second))))
+    assert "41" not in text
+    assert "after each added word" not in text
+    assert "66.67 %" in text
+
+
+def test_a_soup_without_counts_has_no_empty_columns(soup):
+    text = drawn(show(replace(soup, members=(Member("sharp"), Member("clean")))))
+    assert [line.split() for line in text.splitlines()[1:]] == [["#", "member"], ["1", "sharp"], ["2", "clean"]]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 import yaml
 
+from wsoup.report.compare import compare
 from wsoup.report.page import write_page
 from wsoup.report.record import load_record
 
@@ -50,10 +52,10 @@ def test_a_page_of_other_results_is_removed_and_a_users_own_stays(loop):
     page.unlink()
 
 
-def test_metrics_are_at_most_twelve_and_their_diff_fits_a_screen(loop):
+def test_metrics_are_at_most_fifteen_and_their_diff_fits_a_screen(loop):
     metrics = json.loads((loop.folder / "reports/metrics.json").read_text())
-    assert set(metrics) == {"class_name", "templates", "soup", "head"}
-    assert sum(map(len, metrics.values())) <= 12
+    assert set(metrics) == {"class_name", "templates", "soup", "finetuned", "head"}
+    assert sum(map(len, metrics.values())) <= 15
     printed = fits(loop.run("dvc", "metrics", "diff"), lines=14)
     assert "class_name" not in printed, "k0 cannot touch it"
 
@@ -76,8 +78,8 @@ def test_compare_shows_params_the_soup_its_members_and_what_to_conclude(loop):
     old = json.loads(loop.git("show", "HEAD:reports/metrics.json"))["soup"]
     new = json.loads((loop.folder / "reports/metrics.json").read_text())["soup"]
     for role, title in (("source", "source"), ("xd", "XD mean"), ("dg", "DG mean")):
-        (line,) = [line for line in printed.splitlines() if line.startswith(f"{title} ")]
-        figures = line.removeprefix(title).split()[:3]
+        (line,) = [line for line in printed.splitlines() if line.startswith(f"word soup, {title} ")]
+        figures = line.removeprefix(f"word soup, {title}").split()[:3]
         assert [float(figure) for figure in figures] == pytest.approx(
             [old[role], new[role], new[role] - old[role]], abs=0.011
         )
@@ -132,3 +134,55 @@ def test_unknown_revisions_and_revisions_without_a_report_are_named(loop):
         ("HEAD~1", "reports/verdict.json is not in revision HEAD~1; commit reports/ after `dvc repro`"),
     ):
         assert message in loop.run("wsoup", "compare", revision, good=False)
+
+
+FED = [
+    ("soups.word.k0", 9, ["word soup", "coop_diverse", "head both"]),
+    ("soups.word.k1", 9, ["word soup", "coop_diverse", "head both"]),
+    ("soups.word.patience", 9, ["word soup", "coop_diverse", "head both"]),
+    ("soups.word.m", 9, ["word soup", "coop_diverse", "head both"]),
+    ("soups.descriptor.m", 9, ["descriptor soup"]),
+    ("finetune.methods.coop_diverse.loss.lambda", 0.5, ["coop_diverse"]),
+    ("finetune.methods.coop_diverse.loss.teacher_logit_scale", 20, ["coop_diverse"]),
+    ("finetune.methods.ce.learning_rate", 0.5, ["ce"]),
+    ("finetune.iterations", 9, ["coop_diverse", "ce"]),
+    ("heads.both.kind", "ridge", ["head both"]),
+    ("datasets.other.template", "art of a {}.", ["word soup", "coop_diverse", "head both"]),
+    ("fewshot.shots", 1, ["word soup", "coop_diverse", "head both"]),
+    ("seeds", [1, 2, 3], ["word soup", "coop_diverse", "head both"]),
+    ("evaluate.baseline_m", 1, ["random descriptors", "Waffle"]),
+    ("report.gallery", 1, ["word soup", "coop_diverse", "head both"]),
+]
+
+
+@pytest.mark.parametrize(("param", "value", "first"), FED, ids=[param for param, _, _ in FED])
+def test_compare_shows_first_what_an_edited_param_feeds(param, value, first, project, tmp_path):
+    """Every row by image, in the workspace that a run with another value would leave; here with the same figures."""
+    copy = project.copy(tmp_path / "project")
+    file = copy.folder / "reports/verdict.json"
+    record = json.loads(file.read_text())
+    *sections, key = param.split(".")
+    place = record["params"]
+    for name in sections:
+        place = place[name]
+    place[key] = value
+    file.write_text(json.dumps(record))
+    shown = compare(root=copy.folder).splitlines()
+    assert shown[0].startswith(f"params: {param} ")
+    places = [line.partition(", ") for line in shown if re.search(r"\+0\.00 .*noise", line)]
+    assert list(dict.fromkeys(title for title, _, _ in places)) == first
+    assert not any("from counts" in line for line in shown)
+    assert shown[-2].startswith("other rows that changed by more than noise: 0 of 0")
+    assert shown[-1].endswith("no change distinguishable from noise")
+
+
+def test_what_a_run_is_about_may_have_had_another_name(project, tmp_path):
+    """The run's method is compared with the one before, and a soup that was not there is named."""
+    copy = project.copy(tmp_path / "project")
+    file = copy.folder / "reports/verdict.json"
+    record = json.loads(file.read_text())
+    record["params"]["report"]["method"] = "ce"
+    file.write_text(json.dumps(record))
+    (row,) = [line for line in compare(root=copy.folder).splitlines() if line.startswith("ce, source")]
+    metrics = json.loads((copy.folder / "reports/metrics.json").read_text())
+    assert float(row.removeprefix("ce, source").split()[0]) == metrics["finetuned"]["source"]

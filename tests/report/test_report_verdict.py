@@ -6,12 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from wsoup.base.errors import MissingError
+from wsoup.base.errors import MismatchError, MissingError
 from wsoup.disk import store
 from wsoup.evaluate.params import ReportParams
 from wsoup.evaluate.rows import pack_right
-from wsoup.report.answer import WIDTH, JudgedRun, answer_lines, judge_run, metrics
+from wsoup.report.answer import JudgedRun, judge_run, metrics
 from wsoup.report.plots import gains
+from wsoup.report.sentences import WIDTH, answer, answer_lines
 from wsoup.report.verdict_table import verdict_table
 from wsoup.search.grow.chains import ChainsSoup
 from wsoup.search.grow.sample import SampleSoup
@@ -55,15 +56,34 @@ def write_head(folder, name: str, *, chance: float) -> None:
     store.write_table(folder / f"heads/{name}.parquet", pa.Table.from_pylist(lines))
 
 
-def load(folder, *, soups=None, heads=(), roles=ROLES, mode="centroid") -> JudgedRun:
-    report = ReportParams(soup="word", mode=mode, confidence=0.95, gallery=0)
-    soups = soups or {"word": WORD, "any": SAMPLE}
-    return judge_run(folder, soups=soups, heads=heads, roles=roles, n_classes=dict.fromkeys(roles, 10), report=report)
+def write_method(folder, name: str, *, chance: float) -> None:
+    """The rows of a finetuned method, everywhere; most are only counted, so which images they get right is not kept."""
+    lines = []
+    for data in ROLES:
+        for seed in (1, 2, 3):
+            right = pack_right(np.random.default_rng([seed, 7]).random(N) < chance)
+            for method, kept in (("word_soup", right), ("waffle", None)):
+                where = {"method": method, "mode": "centroid", "seed": seed, "dataset": data, "n_images": N}
+                lines.append({**where, "right": kept})
+    store.write_table(folder / f"{name}.parquet", pa.Table.from_pylist(lines))
 
 
-def judge(folder, *, soups=None, heads=(), roles=ROLES, mode="centroid", **written) -> JudgedRun:
-    write(folder, roles=roles, **written)
-    return load(folder, soups=soups, heads=heads, roles=roles, mode=mode)
+def load(folder, *, soups=None, methods=None, heads=(), roles=ROLES, mode="centroid", **about) -> JudgedRun:
+    report = ReportParams(soup="word", mode=mode, confidence=0.95, gallery=0, **about)
+    return judge_run(
+        folder,
+        soups=soups or {"word": WORD, "any": SAMPLE},
+        methods=methods or {},
+        heads=heads,
+        roles=roles,
+        n_classes=dict.fromkeys(roles, 10),
+        report=report,
+    )
+
+
+def judge(folder, *, chances=CHANCES, only=None, only_mode=None, roles=ROLES, **about) -> JudgedRun:
+    write(folder, roles=roles, chances=chances, only=only, only_mode=only_mode)
+    return load(folder, roles=roles, **about)
 
 
 @pytest.fixture
@@ -95,8 +115,9 @@ def test_class_name_templates_soup_and_head_compete_for_the_answer(tmp_path):
     """The head is the best where it has the classes, the soup elsewhere; only the first head competes."""
     write_head(tmp_path, "ridge", chance=0.95)
     write_head(tmp_path, "worse", chance=0.1)
-    judgement = judge(tmp_path, chances=CHANCES | {"ensemble": 0.6}, heads=["ridge", "worse"])
-    assert [each.use for each in judgement.answers.values()] == ["head", "word soup", "head"]
+    judgement = judge(tmp_path, chances=CHANCES | {"ensemble": 0.6}, heads=["ridge", "worse"], question="photos")
+    used = [said.text.partition(":")[0] for said in answer(judgement)]
+    assert used == ["Use the head", "Use the word soup", "Use the head"]
     everywhere = {key: {"source", "xd", "dg"} for key in ("class_name", "templates", "soup")}
     assert {key: set(places) for key, places in metrics(judgement).items()} == everywhere | {"head": {"source", "dg"}}
     assert metrics(judgement)["head"]["dg"] == pytest.approx(95, abs=2)
@@ -105,6 +126,64 @@ def test_class_name_templates_soup_and_head_compete_for_the_answer(tmp_path):
     assert max(map(len, lines)) <= WIDTH
     assert lines[0].startswith("Test images of the source. Use the head: ")
     assert [row["over"] for row in verdict_table(judgement).rows[:3]] == ["class name only"] * 3
+
+
+def test_the_answer_is_about_the_soup_then_finetuning_then_a_head(tmp_path):
+    """0.8 against 0.5 and 0.6 of the images; 0.9 after finetuning; 0.95 with a head, where it has the classes."""
+    write_head(tmp_path, "ridge", chance=0.95)
+    write_method(tmp_path, "coop_diverse", chance=0.9)
+    made = {"heads": ["ridge"], "methods": {"coop": "class_name", "coop_diverse": "word"}, "method": "coop_diverse"}
+    judgement = judge(tmp_path, chances=CHANCES | {"ensemble": 0.6}, **made)
+    source, xd, dg, finetuned, head = answer(judgement)
+    assert [source.about, xd.about, dg.about, finetuned.about, head.about] == [
+        "source",
+        "xd",
+        "dg",
+        "finetuned",
+        "head",
+    ]
+    for said in (source, xd, dg):
+        assert said.text.startswith("The word soup gets ")
+        assert said.text.count("more than noise.") == 2, "over the class name, over the templates"
+    assert finetuned.text.startswith("Finetuning with it (coop_diverse) adds points to the word soup: source +")
+    assert finetuned.text.count(", better") == 3
+    assert head.text.startswith("For photos of exactly these classes a head is better: source 9")
+    assert list(metrics(judgement)) == ["class_name", "templates", "soup", "finetuned", "head"]
+    assert sum(map(len, metrics(judgement).values())) == 14
+    assert metrics(judgement)["finetuned"]["xd"] == pytest.approx(90, abs=2)
+    lines = answer_lines(judgement)
+    assert len(lines) <= 15
+    assert max(map(len, lines)) <= WIDTH
+    rows = [(row["soup"], row["over"]) for row in verdict_table(judgement).rows[:4]]
+    assert rows[0] == ("word soup, all seeds", "class name only")
+    assert rows[1] == ("word soup, all seeds", "80 prompt templates")
+    assert rows[3] == ("coop_diverse, finetuned", "word soup, all seeds")
+
+
+def test_other_comparisons_do_not_widen_the_soups_intervals(tmp_path):
+    write_method(tmp_path, "coop_diverse", chance=0.9)
+    alone = judge(tmp_path)
+    beside = load(tmp_path, methods={"coop_diverse": "word"}, method="coop_diverse")
+    pair = ("soup", "class_name")
+    assert beside.answers["xd"].gains[pair] == alone.answers["xd"].gains[pair]
+
+
+def test_a_run_without_a_method_has_no_numbers_of_one(judgement):
+    assert list(metrics(judgement)) == ["class_name", "soup"]
+    assert [said.about for said in answer(judgement)] == ["source", "xd", "dg"]
+
+
+def test_a_soup_that_only_guesses_is_said_first(tmp_path):
+    chances = dict.fromkeys(CHANCES, 0.1)
+    first = answer(judge(tmp_path, chances=chances))[0].text
+    assert first.startswith("No better than guessing: the word soup gets ")
+    assert first.endswith(" %, and chance is 10.0 %.")
+
+
+def test_a_method_whose_right_images_are_not_kept_names_the_next_step(tmp_path):
+    write_method(tmp_path, "coop_diverse", chance=0.9)
+    with pytest.raises(MismatchError, match="does not say which images coop_diverse gets right; run `dvc repro`"):
+        judge(tmp_path, methods={"coop_diverse": "descriptor"}, method="coop_diverse")
 
 
 def test_without_targets_verdicts_are_about_the_source_alone(tmp_path):

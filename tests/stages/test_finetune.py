@@ -44,6 +44,7 @@ def world(in_tmp: Path, tiny_encoder, tiny_encoder_files, monkeypatch) -> Path:
     params |= {"source": "colours", "seeds": [1, 2], "encoder": tiny_encoder_files}
     params["datasets"] = {"colours": {**source, "template": TEMPLATE}}
     taught = {"kind": "cross_entropy", "lambda": 0.25, "teacher_logit_scale": 10}
+    params["report"]["method"] = "coop"
     params["finetune"] |= {"iterations": 60, "batch_size": 3, "log_every": 20}
     params["finetune"]["methods"] = {
         "ce": {

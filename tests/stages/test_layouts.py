@@ -55,6 +55,7 @@ def _small(raw: dict[str, Any], *, encoder: dict[str, str]) -> dict[str, Any]:
     raw["datasets"] |= {name: plain | section for name, section in OTHERS.items()}
     raw |= {"encoder": encoder, "seeds": [1, 2], "fewshot": {"shots": 2}}
     raw["finetune"]["methods"] = {}  # the tiny encoder has too few blocks
+    del raw["report"]["method"]
     raw["datasets"]["dtd"]["gpt_descriptors"] = "texts/dtd.json"
     raw["candidates"]["words"] |= {"count": 12}
     raw["candidates"] |= {"descriptors": {"paths": ["texts/descriptors.txt"], "period": True}, "watch": "texts"}

@@ -15,6 +15,7 @@ from wsoup.evaluate.rows import judged_soups
 from wsoup.finetune.params import FinetuneParams
 from wsoup.finetune.tune_params import SoftDescriptorsTune
 from wsoup.params.inputs import Datasets, EmbedParams, EncoderParams, FewshotParams
+from wsoup.params.problems import nearest
 from wsoup.params.section import Name, Section, Seeds, load, parse
 from wsoup.search.rank.params import CandidatesParams, ScoreParams
 
@@ -86,10 +87,15 @@ class Params(Section):
             users["landscape.soup"] = self.landscape.soup
         for key, soup in users.items():
             if soup not in known:
-                raise ValueError(f"{key}: {soup!r} is not among the soups: {', '.join(known)}")
+                raise ValueError(f"{key}: {soup!r} is not among the soups; {nearest(soup, known=known)}")
         judged = judged_soups(list(self.soups))
         if self.report.soup not in judged:
-            raise ValueError(f"report.soup: {self.report.soup!r} is not among the soups: {', '.join(judged)}")
+            hint = nearest(self.report.soup, known=judged)
+            raise ValueError(f"report.soup: {self.report.soup!r} is not among the soups; {hint}")
+        method = self.report.method
+        if method is not None and method not in methods:
+            hint = nearest(method, known=list(methods)) if methods else "there are none, so leave the key out"
+            raise ValueError(f"report.method: {method!r} is not among finetune.methods; {hint}")
         return self
 
     @model_validator(mode="after")
@@ -97,7 +103,8 @@ class Params(Section):
         methods = self.finetune.methods
         for name in self.landscape.methods:
             if name not in methods:
-                raise ValueError(f"landscape.methods: {name!r} is not among finetune.methods: {', '.join(methods)}")
+                hint = nearest(name, known=list(methods)) if methods else "there are none"
+                raise ValueError(f"landscape.methods: {name!r} is not among finetune.methods; {hint}")
             tune = methods[name].tune
             if not isinstance(tune, SoftDescriptorsTune) or tune.members > 1 or tune.prompt_tokens:
                 raise ValueError(

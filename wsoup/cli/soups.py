@@ -26,7 +26,7 @@ OwnSoup = Annotated[str | None, typer.Argument(help=f"{common.WHICH} (default: r
 
 @soup_app.command("show")
 def soup_show(path: OwnSoup = None) -> None:
-    """Show a soup: its members, their accuracies, and how each grew.
+    """Show a soup: its members with their accuracies, and how each grew if that was counted alike.
 
     Example: wsoup soup show word
     """

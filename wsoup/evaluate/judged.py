@@ -117,6 +117,29 @@ def right_images(answers: Sequence[Answers], *, soups: Sequence[str]) -> pa.Tabl
     return pa.Table.from_pylist(lines, schema=RIGHT)
 
 
+def with_right_images(counts: pa.Table, answers: Sequence[Answers], *, soups: Sequence[str]) -> pa.Table:
+    """Counts of a finetuned model of one seed, with a column `right`: which images judged rows get right, else null.
+
+    Args:
+        counts: `wsoup.evaluate.counts.evaluate` of the answers.
+        answers: of the model's rows, by dataset.
+        soups: names of all soups.
+    """
+    kept: dict[tuple[str, str, str, int | None, int], bytes] = {}
+    for of_dataset in answers:
+        judged = judged_rows(of_dataset.rows, soups=soups)
+        for mode in MODES:
+            right = of_dataset.right(mode).cpu().numpy()
+            for r in judged:
+                row = of_dataset.rows[r]
+                key = (of_dataset.test.name, row.method, mode, row.m, len(row.offsets))
+                kept[key] = pack_right(right[r])
+    packed = []
+    for line in counts.select(["dataset", "method", "mode", "m", "offsets"]).to_pylist():
+        packed.append(kept.get(tuple(line.values())))
+    return counts.append_column("right", pa.array(packed, type=pa.binary()))
+
+
 Predictions = tuple[TestSet, np.ndarray, np.ndarray]
 """A dataset, its labels (N,), and the classes (2, N) that two rows predict."""
 

@@ -83,6 +83,12 @@ class ReportParams(Section):
     soup: Name
     """The main soup, all seeds combined: the one the verdict is about, and the default of `wsoup classify` and `wsoup
     soup export`. Its comparison with the class name needs no correction for multiple comparisons."""
+    method: Name | None = None
+    """The finetuned method that the run is about, a name under finetune.methods: its accuracy is in metrics.json and in
+    the answer, beside the soup's; null: none."""
+    question: Literal["soup", "photos"] = "soup"
+    """What the answer says: soup, what the soup changes, what finetuning with it adds, and how far a head gets; photos,
+    which of class name, templates, soup and head to use for such photos."""
     mode: Literal["centroid", "score_mean", "paper"]
     """How soups are judged: centroid, the default of classifiers and exports; score_mean (their `--mode score_mean`);
     or paper, a descriptor soup as a centroid and any other as a score mean."""

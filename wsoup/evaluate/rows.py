@@ -268,6 +268,8 @@ def right_by_row(lines: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], Ri
     """Unpack the lines of `FILE`, and group them by (method, mode); seeds are stacked in rising order."""
     by_row: dict[tuple[str, str], dict[str, list[np.ndarray]]] = {}
     for line in sorted(lines, key=lambda line: line["seed"]):
+        if line.get("right") is None:  # most rows of a finetuned model are only counted
+            continue
         by_dataset = by_row.setdefault((line["method"], line["mode"]), {})
         bits = np.unpackbits(np.frombuffer(line["right"], dtype=np.uint8), count=line["n_images"])
         by_dataset.setdefault(line["dataset"], []).append(bits.astype(bool))

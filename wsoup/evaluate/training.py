@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import torch
 
 from wsoup.core.draws import named_generator
 from wsoup.disk import store
+from wsoup.evaluate.answers import Answers
 from wsoup.evaluate.counts import answers_of, evaluate, mean_texts
 from wsoup.evaluate.rows import Row, row_name
 from wsoup.evaluate.testsets import TestSet
@@ -78,20 +78,17 @@ def during_training(
         tuned = load_tuned(folder, encoder=run.encoder, iteration=iteration)
         seen = seen_by(run, {seed: tuned}, tests=sample, batch_size=batch_size)[seed]
         label = f"{method} seed {seed}, iteration {iteration}"
-        table = encode_and_evaluate(replace(run, encoder=tuned), rows=[row], tests=seen, label=label, variant=method)
-        for line in table.to_pylist():
+        answers = encode_and_answer(replace(run, encoder=tuned), rows=[row], tests=seen, label=label)
+        for line in evaluate(answers, tokenizer=tuned.tokenizer, variant=method).to_pylist():
             if line["mode"] == "centroid":
                 lines.append((seed, iteration, line["dataset"], line["n_correct"], line["n_images"]))
     return lines
 
 
-def encode_and_evaluate(
-    run: Run, *, rows: Sequence[Row], tests: Sequence[TestSet], label: str, variant: str
-) -> pa.Table:
-    """Results of the run's encoder, a finetuned model, whose image features `tests` have; computed resumably."""
+def encode_and_answer(run: Run, *, rows: Sequence[Row], tests: Sequence[TestSet], label: str) -> list[Answers]:
+    """What rows predict with the run's encoder, a finetuned model, whose image features `tests` have; resumable."""
     classifiers = mean_texts(rows, tests=tests, encoder=PromptEncoder.of(run.encoder), run=run, label=label)
-    answers = answers_of(classifiers, tests=tests)
-    return evaluate(answers, tokenizer=run.encoder.tokenizer, variant=variant)
+    return answers_of(classifiers, tests=tests)
 
 
 def seen_by(

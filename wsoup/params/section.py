@@ -4,21 +4,20 @@ A section has no unknown keys and does not change after loading. There are no hi
 results is in the file, and an optional key (``null`` or absent) means "as the model or the layout says".
 """
 
-import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from wsoup.base.errors import LONGEST, SHOWN_VALUE, ParamsError, one_line, shown_value
+from wsoup.base.errors import LONGEST, ParamsError, one_line
+from wsoup.params.problems import clauses, nearest
 from wsoup.params.reading import read_yaml
 
 # ------------------------------------------------------------------------------------------------- types of fields
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=100)]
 """A name used in stage and file names."""
-NAME_RULE = "a name has letters (a-z), digits, - and _, and begins with a letter or a digit; it is part of file names"
 PositiveInt = Annotated[int, Field(ge=1, strict=True)]
 """A count. One that multiplies memory or time also has an upper bound, far beyond any sensible use."""
 NonNegativeInt = Annotated[int, Field(ge=0, strict=True)]
@@ -93,7 +92,8 @@ def load(model: type[Model], path: str | Path = "params.yaml") -> Model:
 def one_of(section: str, entries: Mapping[str, Value], name: str) -> Value:
     """The entry of a section that a stage is asked for; raises ParamsError, with the names that there are."""
     if name not in entries:
-        raise ParamsError(f"{section} has no {name!r}; it has {', '.join(entries) or 'none'}")
+        hint = nearest(name, known=list(entries)) if entries else "there is none"
+        raise ParamsError(f"{section} has no {name!r}; {hint}")
     return entries[name]
 
 
@@ -102,93 +102,8 @@ def parse(model: type[Model], raw: Mapping[str, Any], *, origin: str) -> Model:
     try:
         return model.model_validate(raw)
     except ValidationError as error:
-        # A typo is both an unknown key and a missing one: the unknown one comes first.
-        problems = sorted(error.errors(), key=lambda problem: problem["type"] == "missing")
-        clauses = [_explain(problem, model=model, raw=raw) for problem in problems[:SHOWN_PROBLEMS]]
-        n_more = len(problems) - len(clauses)
+        problems = clauses(error, model=model, raw=raw)
+        n_more = max(0, len(problems) - SHOWN_PROBLEMS)
         more = f"; and {n_more} more" if n_more else ""
-        text = one_line(f"{origin}: {'; '.join(clauses)}", limit=LONGEST - len(more))
+        text = one_line(f"{origin}: {'; '.join(problems[:SHOWN_PROBLEMS])}", limit=LONGEST - len(more))
         raise ParamsError(text + more) from None
-
-
-def _explain(problem: Any, *, model: type[BaseModel], raw: Mapping[str, Any]) -> str:
-    """One pydantic error in one clause: where, the value, what was expected."""
-    location = [part for part in problem["loc"] if part != "[key]"]
-    is_missing = problem["type"] == "missing"
-    where = ".".join(_keys_in_file(location, raw=raw, is_missing=is_missing)) or "params"
-    where = one_line(where, limit=2 * SHOWN_VALUE)
-    if is_missing:
-        return f"key {where!r} is missing"
-    value = shown_value(problem["input"])
-    match problem["type"]:
-        case "extra_forbidden":
-            hint = nearest(str(location[-1]), known=_known_keys(location[:-1], model=model))
-            return f"unknown key {where!r}; {hint}"
-        case "string_pattern_mismatch":  # only names have a pattern
-            return f"{where}: {value} is not valid: {NAME_RULE}"
-        case "value_error":
-            return f"{where}: {problem['ctx']['error']}"
-    expected = problem["msg"]
-    return f"{where}: {value} is not valid: {expected[0].lower()}{expected[1:]}"
-
-
-def nearest(key: str, *, known: Sequence[str]) -> str:
-    """What to use instead of an unknown key, for an error.
-
-    >>> nearest("pateince", known=["k0", "patience"]), nearest("zzz", known=["k0", "patience"])
-    ("did you mean 'patience'?", 'known keys here: k0, patience')
-    """
-    near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
-    if near:
-        return f"did you mean {near[0]!r}?"
-    return f"known keys here: {', '.join(known)}"
-
-
-def _keys_in_file(location: list[Any], *, raw: Any, is_missing: bool) -> list[str]:
-    """The keys of a location that the file has: pydantic adds which member of a union it tried."""
-    keys = []
-    last = len(location) - 1
-    for i, part in enumerate(location):
-        if _holds(raw, part):
-            keys.append(str(part))
-            raw = raw[part]
-        elif is_missing and i == last:
-            keys.append(str(part))
-    return keys
-
-
-def _holds(raw: Any, part: object) -> bool:
-    """Whether a mapping has this key, or a list this index."""
-    if isinstance(raw, list):
-        return part in range(len(raw))
-    return isinstance(raw, Mapping) and part in raw
-
-
-def _known_keys(location: list[Any], *, model: type[BaseModel]) -> list[str]:
-    """The keys, as written in YAML, of the section at `location`; in a union, of the `kind` in question."""
-    models: list[Any] = [model]
-    for part in location:
-        tagged = [each for each in models if part in get_args(_fields(each).get("kind"))]
-        inner: list[Any] = []
-        for each in models:
-            inner += _models_in(_fields(each).get(part))
-        models = tagged or inner or models
-    keys: list[str] = []
-    for each in models:
-        keys += _fields(each)
-    return list(dict.fromkeys(keys))
-
-
-def _fields(model: Any) -> dict[str, Any]:
-    """Annotations of a model's fields by their keys in YAML."""
-    fields = getattr(model, "model_fields", {})
-    return {field.alias or name: field.annotation for name, field in fields.items()}
-
-
-def _models_in(annotation: Any) -> Iterator[Any]:
-    """All models in an annotation: of an optional, of a union, of the values of a dict."""
-    if hasattr(annotation, "model_fields"):
-        yield annotation
-        return
-    for argument in get_args(annotation):
-        yield from _models_in(argument)

@@ -1,27 +1,64 @@
-"""What a run answers: which texts to use on the source, on XD and on DG, and how sure that is.
+"""What a run answers: what its soup changes on the source, on XD and on DG, what finetuning adds, how far a head gets.
 
-The answer is about one soup, named in params.yaml before anything is seen (``report.soup``), as it is handed out: all
-seeds together, in the mode asked for. Class name, 80 templates, this soup and the first head of params.yaml compete on
-the source, on XD and on DG, each by itself; `wsoup.statistics.advice` decides.
+The answer is about one soup and one finetuned method, both named in params.yaml before anything is seen
+(``report.soup``, ``report.method``). The soup is judged as it is handed out: all seeds together, in the mode asked for.
+Where the question is which classifier to use for such photos (``report.question: photos``), class name, 80 templates,
+soup and the first head compete instead, and `wsoup.statistics.advice` decides.
 """
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from wsoup.base.errors import MismatchError
 from wsoup.check.soups import SoupParams
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.params import ReportParams
-from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, FILE, Right, all_seeds, judged_mode, judged_soups, right_by_row
+from wsoup.evaluate.rows import (
+    CLASS_NAME,
+    ENSEMBLE,
+    FILE,
+    Right,
+    all_seeds,
+    judged_mode,
+    judged_soups,
+    right_by_row,
+    row_name,
+)
 from wsoup.report.labels import soup_title
 from wsoup.report.results import PLACES
 from wsoup.report.verdict import SoupVerdict, compare_soups
-from wsoup.statistics.advice import HEAD, Advice, advise
+from wsoup.statistics.advice import HEAD, advise, not_above_chance
+from wsoup.statistics.noise import Verdict, compare_images, judge
 
-WIDTH = 100
-"""Columns of the answer."""
+SOUP_FIRST = (("soup", "class_name"), ("soup", "templates"))
+"""The comparisons that a run about a soup is made for; those of one place are corrected together."""
+BESIDE = (
+    ("templates", "class_name"),
+    ("finetuned", "soup"),
+    ("finetuned", "class_name"),
+    ("head", "soup"),
+    ("head", "class_name"),
+)
+"""What stands beside them; corrected together, too, so that these do not widen the soup's intervals."""
+
+
+@dataclass(frozen=True)
+class PlaceAnswer:
+    """What the rows of the answer get on one place: the source, XD or DG.
+
+    Attributes:
+        accuracy: row -> per cent, the mean over datasets; without rows that are not evaluated there.
+        gains: (row, other row) -> the first over the second.
+        chance: per cent, if the place's soup, or best row, is not above it by more than noise; else None.
+        advice: which row to use, if that is the question; else None.
+    """
+
+    accuracy: Mapping[str, float]
+    gains: Mapping[tuple[str, str], Verdict]
+    chance: float | None
+    advice: str | None = None
 
 
 @dataclass(frozen=True)
@@ -30,79 +67,144 @@ class JudgedRun:
 
     Attributes:
         soup: the one that the run is about.
-        mode: in which it is judged.
-        names: rows that compete for the answer, the simplest first: key in metrics.json -> name in sentences.
-        answers: by role, with these names.
+        method: the finetuned method that it is about; None if there is none.
+        method_soup: the soup that this method was trained on.
+        mode: in which the soup is judged.
+        names: rows of the answer, in its order: key in metrics.json -> name in sentences.
+        answers: by role.
         comparisons: of every soup, in the order of soups, rivals and roles.
         right: images that the run's soup gets right, all seeds together.
         confidence: of all intervals.
     """
 
     soup: str
+    method: str | None
+    method_soup: str | None
     mode: str
     names: Mapping[str, str]
-    answers: Mapping[str, Advice]
+    answers: Mapping[str, PlaceAnswer]
     comparisons: Sequence[SoupVerdict]
     right: Right
     confidence: float
 
-    def title(self, name: str) -> str:
+    def title(self, key: str) -> str:
         """Title in tables of a row of the answer."""
-        if name == self.names["soup"]:
-            return f"{soup_title(self.soup)}, all seeds"
-        return name
+        if key == "soup":
+            return f"{self.names[key]}, all seeds"
+        return self.names[key]
 
 
 def judge_run(
     results: Path,
     *,
     soups: Mapping[str, SoupParams],
+    methods: Mapping[str, str],
     heads: Sequence[str],
     roles: Mapping[str, str],
     n_classes: Mapping[str, int],
     report: ReportParams,
 ) -> JudgedRun:
-    """Judge every soup from what stages `evaluate` and `head` stored.
+    """Judge the run's soup and method, and every other soup, from what the stages of evaluation and `head` stored.
 
     Args:
         results: folder of counts.
-        soups, heads: of params.yaml, by name; the first head competes.
+        soups, heads: of params.yaml, by name; the first head is the answer's.
+        methods: finetuned methods, and the soup that each was trained on.
         roles, n_classes: role and number of classes of each dataset.
-        report: which soup the run is about, the mode, and the confidence of intervals.
+        report: which soup and method the run is about, the question, the mode, and the confidence of intervals.
 
     Raises:
         MissingError: a stage has not run.
+        MismatchError: a file of results is not of this version.
     """
     images = read_right(results / PRETRAINED / FILE, made_by="evaluate")
     by_soup = {}
     for name in judged_soups(list(soups)):
         mode = judged_mode(name, mode=report.mode)
         by_soup[name] = {method: right for (method, its_mode), right in images.items() if its_mode == mode}
-    names = {"class_name": "class name", "templates": "80 templates", "soup": soup_title(report.soup), "head": HEAD}
-    methods = {"class_name": CLASS_NAME.name, "templates": ENSEMBLE.name, "soup": all_seeds(report.soup)}
-    competing = {names[key]: by_soup[report.soup].get(method, {}) for key, method in methods.items()}
+    names = {"class_name": "class name", "templates": "80 templates", "soup": soup_title(report.soup)}
+    of_soup = by_soup[report.soup]
+    pretrained = {"class_name": CLASS_NAME.name, "templates": ENSEMBLE.name, "soup": all_seeds(report.soup)}
+    rows = {key: of_soup[method] for key, method in pretrained.items() if method in of_soup}
+    method_soup = None
+    if report.method is not None:
+        method_soup = methods[report.method]
+        names["finetuned"] = f"{report.method}, finetuned"
+        rows["finetuned"] = _right_of_method(results, report.method, soup=method_soup, report=report)
     for head in heads[:1]:
-        of_head = read_right(results / "heads" / f"{head}.parquet", made_by=f"head@{head}")
-        (competing[HEAD],) = of_head.values()
+        (rows["head"],) = read_right(results / "heads" / f"{head}.parquet", made_by=f"head@{head}").values()
+        names["head"] = HEAD
     places = _datasets_by_role(roles)
     answers = {}
     for role, datasets in places.items():
         # A head is evaluated only where the classes are its own.
         there = {
-            name: {dataset: right[dataset] for dataset in datasets}
-            for name, right in competing.items()
+            key: {dataset: right[dataset] for dataset in datasets}
+            for key, right in rows.items()
             if right.keys() >= set(datasets)
         }
-        answers[role] = advise(there, n_classes=n_classes, confidence=report.confidence)
+        answers[role] = _answer(there, names=names, n_classes=n_classes, report=report)
     return JudgedRun(
-        report.soup,
-        judged_mode(report.soup, mode=report.mode),
-        names,
-        answers,
-        compare_soups(by_soup, soups=soups, places=places, confidence=report.confidence),
-        right=competing[names["soup"]],
+        soup=report.soup,
+        method=report.method,
+        method_soup=method_soup,
+        mode=judged_mode(report.soup, mode=report.mode),
+        names=names,
+        answers=answers,
+        comparisons=compare_soups(by_soup, soups=soups, places=places, confidence=report.confidence),
+        right=rows["soup"],
         confidence=report.confidence,
     )
+
+
+def _answer(
+    rows: Mapping[str, Right], *, names: Mapping[str, str], n_classes: Mapping[str, int], report: ReportParams
+) -> PlaceAnswer:
+    """Compare the rows that are evaluated on one place."""
+    beside = _judged(BESIDE, rows=rows, confidence=report.confidence)
+    # A finetuned model is no rival where the question is what to use for photos: it has a question of its own.
+    competing = {names[key]: right for key, right in rows.items() if key != "finetuned"}
+    advice = advise(competing, n_classes=n_classes, confidence=report.confidence)
+    accuracy = {key: advice.accuracy[name] for key, name in names.items() if name in advice.accuracy}
+    if "finetuned" in rows:
+        accuracy["finetuned"] = _accuracy(rows["finetuned"])
+    if report.question == "photos":
+        by_name = {name: key for key, name in names.items()}
+        gains = {(by_name[name], "class_name"): gain for name, gain in advice.gains.items()}
+        finetuned = {pair: gain for pair, gain in beside.items() if pair[0] == "finetuned"}
+        return PlaceAnswer(accuracy, gains | finetuned, chance=None, advice=advice.sentence)
+    first = _judged(SOUP_FIRST, rows=rows, confidence=report.confidence)
+    chance = not_above_chance(rows["soup"], n_classes=n_classes, confidence=report.confidence)
+    return PlaceAnswer(accuracy, first | beside, chance=chance)
+
+
+def _judged(
+    pairs: Sequence[tuple[str, str]], *, rows: Mapping[str, Right], confidence: float
+) -> dict[tuple[str, str], Verdict]:
+    """Those of some comparisons whose rows are there, corrected together."""
+    compared = {}
+    for pair in pairs:
+        row, other = pair
+        if row in rows and other in rows:
+            compared[pair] = compare_images(rows[row], rows[other]).fixed
+    verdicts = judge(list(compared.values()), confidence=confidence)
+    return dict(zip(compared, verdicts, strict=True))
+
+
+def _accuracy(right: Right) -> float:
+    """Per cent, the mean over datasets."""
+    by_dataset = [100.0 * hits.mean() for hits in right.values()]
+    return float(sum(by_dataset) / len(by_dataset))
+
+
+def _right_of_method(results: Path, method: str, *, soup: str, report: ReportParams) -> Right:
+    """Images that a finetuned method gets right with the texts it was trained on, in the mode of its soup."""
+    path = results / f"{method}.parquet"
+    rows = read_right(path, made_by=f"evaluate_tuned@{method}")
+    row = (row_name(soup), judged_mode(soup, mode=report.mode))
+    if row not in rows:
+        raise MismatchError(f"{path} does not say which images {method} gets right; run `dvc repro`")
+    return rows[row]
 
 
 def read_right(path: Path, *, made_by: str) -> dict[tuple[str, str], Right]:
@@ -121,33 +223,10 @@ def _datasets_by_role(roles: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def metrics(judged: JudgedRun) -> dict[str, dict[str, float]]:
-    """metrics.json: per cent of the class name, the templates, the run's soup and the head on source, XD and DG."""
+    """metrics.json: per cent of every row of the answer on source, XD and DG; at most 15 numbers."""
     by_key: dict[str, dict[str, float]] = {}
-    for key, name in judged.names.items():
-        for role, advice in judged.answers.items():
-            if name in advice.accuracy:
-                by_key.setdefault(key, {})[role] = round(advice.accuracy[name], 2)
+    for key in judged.names:
+        for role, answer in judged.answers.items():
+            if key in answer.accuracy:
+                by_key.setdefault(key, {})[role] = round(answer.accuracy[key], 2)
     return by_key
-
-
-def answer_lines(judged: JudgedRun) -> list[str]:
-    """At most 12 lines: for source, XD and DG which row to use and why, then the accuracies of all four."""
-    lines = []
-    for role, advice in judged.answers.items():
-        where = "Test images of the source" if role == "source" else role.upper()
-        lines += textwrap.wrap(f"{where}. {advice.sentence}", width=WIDTH, subsequent_indent="    ")
-    header = [PLACES[role] for role in judged.answers]
-    lines.append(_line("per cent", header))
-    for name in judged.names.values():
-        cells = []
-        for advice in judged.answers.values():
-            accuracy = advice.accuracy.get(name)
-            cells.append("" if accuracy is None else f"{accuracy:.2f}")
-        if any(cells):
-            lines.append(_line(name, cells))
-    return lines
-
-
-def _line(first: str, cells: Sequence[str]) -> str:
-    """A line of the table under the answer."""
-    return f"{first[:23]:<24}" + "".join(f"{cell:>10}" for cell in cells)

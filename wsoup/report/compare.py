@@ -1,31 +1,31 @@
-"""What changed between two revisions: params, the run's soup and its members, and other rows beyond noise.
+"""What changed between two revisions: params, the rows that these feed, the soup's members, other rows beyond noise.
 
 Rows whose right images are known at both revisions are compared image by image. Counts alone, of another machine's run
 say, only bound the interval (`wsoup.statistics.noise.compare_counts`).
 """
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from wsoup.disk.files import PRETRAINED
-from wsoup.evaluate.rows import all_seeds
+from wsoup.evaluate.rows import all_seeds, row_name
 from wsoup.paper.settings import flat
 from wsoup.params.reading import read_yaml
-from wsoup.report.answer import WIDTH
-from wsoup.report.labels import soup_title
+from wsoup.report.fed import FedRow, fed_rows
 from wsoup.report.record import Record
 from wsoup.report.results import PLACES
 from wsoup.report.revisions import WORKSPACE, Counts, Dataset, Key, Revision
+from wsoup.report.sentences import WIDTH
 from wsoup.statistics.advice import signed
 from wsoup.statistics.noise import Comparison, Estimate, Verdict, compare_counts, compare_images, judge
 
 CONFIDENCE = 0.95
-LINES = 15
-"""At most, unless all are asked for."""
+FIRST = 3
+"""Rows that are shown first, at most, unless all are asked for."""
 
 
 class Change(NamedTuple):
@@ -55,34 +55,63 @@ class Change(NamedTuple):
 
 
 def compare(first: str = "HEAD", second: str = WORKSPACE, *, root: Path = Path(), everything: bool = False) -> str:
-    """What `wsoup compare` prints: at most `LINES` lines, or with `everything` all rows that changed."""
+    """What `wsoup compare` prints: the rows that the edited params feed, then the others in a line.
+
+    Args:
+        first, second: revisions, experiments or `WORKSPACE`.
+        root: folder of the repository.
+        everything: all rows that are fed, and a line for each other row that changed.
+    """
     before = Revision(first, root=root)
     after = Revision(second, root=root)
-    old_row = (PRETRAINED, all_seeds(before.record.soup))
-    new_row = (PRETRAINED, all_seeds(after.record.soup))
-    main = changes(before, after, keys=[(old_row, new_row)])
-    others = [(key, key) for key in before.counts if key in after.counts and key != new_row]
-    changed = [change for change in changes(before, after, keys=others) if change.verdict.mean]
-    params = differences(before.record.params, after.record.params)
-    width = 10**6 if everything else WIDTH
+    edits = changed_params(before.record.params, after.record.params)
+    params = _sentences(edits)
+    fed = fed_rows(after.record, changed=list(edits))
+    width = WIDTH
+    if everything:
+        width = 10**6
+    else:
+        fed = fed[:FIRST]
     lines = _caveats(before, after)
     lines.append(listed("params", params or ["the same in both"], width=width))
-    lines.append(_header(soup_title(after.record.soup)))
-    lines += [_line(change) for change in main]
+    shown, new = _changes_of(fed, before=before, after=after)
+    lines.append(_header())
+    for change, title in shown:
+        lines.append(_line(change, title=title))
+    if new:
+        lines.append(listed(f"not in {before.name}", new, width=width))
     lines += _members(before.record, after.record, width=width)
-    conclusion = textwrap.wrap(_conclusion(params, main), width=WIDTH)
-    if everything:
-        lines.append("every other row that changed:")
-        shown = changed
-    else:
-        sure = [change for change in changed if change.verdict.sure]
-        sure.sort(key=lambda change: change.verdict.p)
-        lines.append(f"other rows that changed by more than noise: {len(sure)} of {len(changed)} that changed")
-        shown = sure[: LINES - len(lines) - len(conclusion)]
-    for change in shown:
-        row = "/".join(change.row)
-        lines.append(f"  {row}, {change.place}: {signed(change.verdict.mean)} {change.interval}")
-    return "\n".join([*lines, *conclusion])
+    lines += _others(before, after, shown={row.key for row in fed}, everything=everything)
+    lines += textwrap.wrap(_conclusion(params, shown), width=WIDTH)
+    return "\n".join(lines)
+
+
+def _changes_of(
+    fed: Sequence[FedRow], *, before: Revision, after: Revision
+) -> tuple[list[tuple[Change, str]], list[str]]:
+    """Changes of some rows with their titles, and the titles of rows that only the later revision has.
+
+    The places of a row are judged together, each row by itself: it is a question of its own.
+    """
+    shown = []
+    new = []
+    for row in fed:
+        of_row = changes(before, after, keys=[(_key_before(row.key, before=before, after=after), row.key)])
+        shown += [(change, row.title) for change in of_row]
+        if not of_row and row.key in after.counts:
+            new.append(row.title)
+    return shown, new
+
+
+def _key_before(key: Key, *, before: Revision, after: Revision) -> Key:
+    """The earlier revision's key of a row; what a run is about may have another name there."""
+    if key == (PRETRAINED, all_seeds(after.record.soup)):
+        return PRETRAINED, all_seeds(before.record.soup)
+    old = before.record.params
+    method = old["report"].get("method")
+    if method is not None and key[0] == after.record.params["report"].get("method"):
+        return method, row_name(old["finetune"]["methods"][method]["soup"])
+    return key
 
 
 def changes(before: Revision, after: Revision, *, keys: Sequence[tuple[Key, Key]]) -> list[Change]:
@@ -161,13 +190,36 @@ def _correct(row: Counts, datasets: Sequence[Dataset], seeds: Sequence[int]) -> 
 # ------------------------------------------------------------------------------------------------------------- lines
 
 
-def _header(row: str) -> str:
-    return f"{row:<16}{'before':>8}{'after':>8}{'change':>8}   {CONFIDENCE:.0%} interval"
+def _header() -> str:
+    return f"{'':<26}{'before':>8}{'after':>8}{'change':>8}   {CONFIDENCE:.0%} interval"
 
 
-def _line(change: Change) -> str:
+def _line(change: Change, *, title: str) -> str:
     figures = f"{change.before:>8.2f}{change.after:>8.2f}{change.verdict.mean:>+8.2f}"
-    return f"{change.place:<16}{figures}   {change.interval}"
+    where = f"{title[:15]}, {change.place}"
+    return f"{where:<26}{figures}   {change.interval}"
+
+
+def _others(before: Revision, after: Revision, *, shown: Collection[Key], everything: bool) -> list[str]:
+    """The other rows in one line, the surest changes first; with `everything` a line for each that changed."""
+    keys = [(key, key) for key in before.counts if key in after.counts and key not in shown]
+    changed = [change for change in changes(before, after, keys=keys) if change.verdict.mean]
+    if everything:
+        lines = ["every other row that changed:"]
+        for change in changed:
+            lines.append(f"  {_named(change)} {change.interval}")
+        return lines
+    sure = [change for change in changed if change.verdict.sure]
+    sure.sort(key=lambda change: change.verdict.p)
+    title = f"other rows that changed by more than noise: {len(sure)} of {len(changed)} that changed"
+    if not sure:
+        return [title]
+    return [listed(title, [_named(change) for change in sure], width=WIDTH)]
+
+
+def _named(change: Change) -> str:
+    """``coop/class_name, XD mean: +1.2``."""
+    return f"{'/'.join(change.row)}, {change.place}: {signed(change.verdict.mean)}"
 
 
 def _members(old: Record, new: Record, *, width: int) -> list[str]:
@@ -181,17 +233,22 @@ def _members(old: Record, new: Record, *, width: int) -> list[str]:
     return lines
 
 
-def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """``soups.word.k0 250 -> 50`` for every dotted key that differs; ``-`` where a side lacks it."""
+def changed_params(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[object, object]]:
+    """Every dotted key whose value differs, with both values; ``-`` where a side lacks it."""
     old = flat(before)
     new = flat(after)
-    changed = []
+    changed = {}
     for key in {**old, **new}:
         was = old.get(key, "-")
         now = new.get(key, "-")
         if was != now:
-            changed.append(f"{key} {_short(was)} -> {_short(now)}")
+            changed[key] = (was, now)
     return changed
+
+
+def _sentences(edits: Mapping[str, tuple[object, object]]) -> list[str]:
+    """``soups.word.k0 250 -> 50`` for every edited key."""
+    return [f"{key} {_short(was)} -> {_short(now)}" for key, (was, now) in edits.items()]
 
 
 def _short(value: object) -> str:
@@ -208,7 +265,7 @@ def edited(record: Record, *, root: Path) -> list[str]:
     """A line if params.yaml has changed since a record was written."""
     sections = read_yaml(root / "params.yaml")
     now = {name: section for name, section in sections.items() if name in record.params}
-    changed = differences(record.params, now)
+    changed = _sentences(changed_params(record.params, now))
     if not changed:
         return []
     return [f"{listed('params.yaml has changed since', changed, width=WIDTH - 17)}; run `dvc repro`"]
@@ -240,15 +297,17 @@ def _datasets(revision: Revision) -> dict[str, Dataset]:
     return datasets
 
 
-def _conclusion(changed: list[str], main: list[Change]) -> str:
-    """What a reader may conclude about the run's soup."""
+def _conclusion(changed: Sequence[str], shown: Sequence[tuple[Change, str]]) -> str:
+    """What a reader may conclude about the rows that are shown first."""
     cause = f"these {len(changed)} params"
     if not changed:
         cause = "no param changed"
     elif len(changed) == 1:
         cause = changed[0]
-    sure = [change for change in main if change.verdict.sure]
+    sure = []
+    for change, title in shown:
+        if change.verdict.sure:
+            sure.append(f"{title} {change.verdict.word} on {change.place} by {change.verdict.mean:+.1f}")
     if not sure:
         return f"{cause}: no change distinguishable from noise"
-    gains = [f"{change.verdict.word} on {change.place} by {change.verdict.mean:+.1f}" for change in sure]
-    return f"{cause}: {', '.join(gains)}, more than noise"
+    return f"{cause}: {', '.join(sure)}, more than noise"

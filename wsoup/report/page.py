@@ -23,6 +23,7 @@ from wsoup.report.plots_landscape import interpolated
 from wsoup.report.record import FILE, PAGE_MARK, digest, load_record
 from wsoup.report.results import Results
 from wsoup.report.run import FinishedRun, load_run, tables
+from wsoup.report.sentences import answer
 from wsoup.report.tables import HIDDEN, Table, cell, shown_columns
 
 TEMPLATE = Path(__file__).with_name("page.html")
@@ -30,7 +31,11 @@ FIGURE_TEMPLATES = Path(__file__).with_name("templates")
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 """Of the library inside the page; the templates name the older one that ``dvc plots`` loads."""
 TITLE = "Word soups and descriptor soups"
-ROLES = {"source": "the source", "xd": "other classes, XD", "dg": "the source's classes, shifted, DG"}
+ROLES = {
+    "source": "Test images of the source",
+    "xd": "Other classes (XD)",
+    "dg": "The source's classes in another style (DG)",
+}
 FIGURES = {
     "gains": "Points gained over the class name only; bars are intervals over images and seeds, datasets held fixed.",
     "candidates": "Every candidate on the source's few-shot training images, first seed; the grey rule is the class "
@@ -81,12 +86,15 @@ def write_page(path: str | Path, *, root: str | Path = ".", title: str = TITLE) 
     return Path(path)
 
 
-def _sentences(run: FinishedRun) -> list[tuple[str, int, str]]:
-    """Where, on how many datasets, and what the answer says there."""
+def _sentences(run: FinishedRun) -> list[tuple[str, str]]:
+    """The answer: where, if a part is about one place, and what it says."""
     sentences = []
-    for role, advice in run.judged.answers.items():
-        n_datasets = len(run.results.datasets(role))
-        sentences.append((ROLES[role], n_datasets, advice.sentence))
+    for about, text in answer(run.judged):
+        where = ""
+        if about in ROLES:
+            n_datasets = len(run.results.datasets(about))
+            where = ROLES[about] if n_datasets == 1 else f"{ROLES[about]} ({n_datasets} datasets)"
+        sentences.append((where, text))
     return sentences
 
 

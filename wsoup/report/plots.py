@@ -26,12 +26,14 @@ POINTS = 200
 def gains(judged: JudgedRun) -> Sequence[TableCells]:
     """Gains over the class name alone: {row, place, gain, low, high, verdict}.
 
-    Templates, the run's soup (all seeds) and the head as in the answer; every other soup as a mean over seeds.
+    The rows of the answer as there (the run's soup with all seeds); every other soup as a mean over seeds.
     """
     points = []
-    for role, advice in judged.answers.items():
-        for name, gain in advice.gains.items():
-            points.append(_gain(judged.title(name), role=role, gain=gain))
+    for role, answer in judged.answers.items():
+        for key in judged.names:
+            gain = answer.gains.get((key, "class_name"))
+            if gain is not None:
+                points.append(_gain(judged.title(key), role=role, gain=gain))
     for comparison in judged.comparisons:
         if comparison.rival == CLASS_NAME.name and comparison.soup != judged.soup:
             points.append(_gain(soup_title(comparison.soup), role=comparison.role, gain=comparison.fixed))

@@ -8,7 +8,7 @@ import csv
 import io
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from wsoup.base.errors import MissingError
 from wsoup.disk import store
@@ -70,6 +70,8 @@ class Revision:
     def right(self) -> dict[Key, Right]:
         """Which images rows get right; empty if DVC does not have them at hand."""
         files = {PRETRAINED: f"{PRETRAINED}/{FILE}"}
+        for method in self.record.params["finetune"]["methods"]:
+            files[method] = f"{method}.parquet"
         for head in self.record.params.get("heads", ()):
             files[head] = f"heads/{head}.parquet"
         rows: dict[Key, Right] = {}
@@ -115,10 +117,18 @@ class Revision:
     def _stored(self, path: str) -> list[dict[str, object]]:
         """Lines of a Parquet file of this revision; none if DVC does not have it."""
         try:
-            import dvc.api
             from pyarrow import parquet
 
-            with dvc.api.open(path, repo=str(self.root), rev=self.commit, mode="rb") as file:
-                return parquet.read_table(io.BytesIO(file.read())).to_pylist()
+            if self.commit is None:
+                return parquet.read_table(self.root / path).to_pylist()
+            content = self._files.read_bytes(path)
+            return parquet.read_table(io.BytesIO(content)).to_pylist()
         except Exception:  # not cached, no DVC, another layout: counts are still there
             return []
+
+    @cached_property
+    def _files(self) -> Any:
+        """The revision's files, as DVC has them; made once, because that takes it a second."""
+        from dvc.api import DVCFileSystem
+
+        return DVCFileSystem(url=str(self.root), rev=self.commit)

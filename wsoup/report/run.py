@@ -15,10 +15,11 @@ from wsoup.params.reading import read_yaml
 from wsoup.params.section import parse
 from wsoup.report import plots, plots_landscape, plots_training
 from wsoup.report.accuracy import averages, finetuned_table, paper_tables, zero_shot_table
-from wsoup.report.answer import JudgedRun, answer_lines, judge_run, metrics
+from wsoup.report.answer import JudgedRun, judge_run, metrics
 from wsoup.report.counts import counts
 from wsoup.report.record import PAGE, Record, is_page
 from wsoup.report.results import Results, RunParams, load_results
+from wsoup.report.sentences import answer_lines
 from wsoup.report.single_texts import single_texts
 from wsoup.report.tables import Table, TableCells
 from wsoup.report.verdict_table import verdict_table
@@ -69,6 +70,7 @@ def load_run(sections: Mapping[str, Any], *, artifacts: Artifacts, origin: str) 
     judged = judge_run(
         artifacts.results,
         soups=params.soups,
+        methods={name: method.soup for name, method in params.finetune.methods.items()},
         heads=list(params.heads),
         roles=results.roles,
         n_classes={name: about["n_classes"] for name, about in results.facts.items()},

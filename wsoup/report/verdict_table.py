@@ -26,9 +26,10 @@ COLUMNS = (
 def verdict_table(judged: JudgedRun) -> Table:
     """The answer's rows, then every comparison: gain, intervals, p values."""
     rows: list[dict[str, object]] = []
-    for role, advice in judged.answers.items():
-        for name, gain in advice.gains.items():
-            what = {"soup": judged.title(name), "over": RIVALS["class_name"], "on": PLACES[role]}
+    over = {"class_name": RIVALS["class_name"], "templates": RIVALS["ensemble"], "soup": judged.title("soup")}
+    for role, answer in judged.answers.items():
+        for (row, other), gain in answer.gains.items():
+            what = {"soup": judged.title(row), "over": over[other], "on": PLACES[role]}
             rows.append(what | _cells(gain))
     for comparison in judged.comparisons:
         what = {
@@ -55,9 +56,9 @@ def _notes(judged: JudgedRun) -> list[str]:
         f"Gain in points with its {judged.confidence:.0%} interval (low to high) over images and seeds, "
         "datasets held fixed: what other images of these datasets would give.",
         "Other datasets: the same with datasets resampled, which is what other datasets of this kind would give.",
-        f"The first lines are the answer's: the {soup} that this run is about (report.soup), "
-        "with the members of all seeds together, the 80 templates and the head; those of one place are corrected "
-        "together (Holm).",
+        f"The first lines are the answer's: the {soup} that this run is about (report.soup), with the members of all "
+        "seeds together, and what stands beside it. On each place its own comparisons are corrected together (Holm), "
+        "and so are the others.",
         "All other lines are means over seeds; their p and intervals are corrected (Holm) for these "
         f"{len(judged.comparisons)} comparisons.",
         f"The {soup} is judged as a {judged.mode.replace('_', ' ')}.",

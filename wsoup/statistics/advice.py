@@ -66,20 +66,36 @@ def advise(rows: Mapping[str, Right], *, n_classes: Mapping[str, int], confidenc
     compared = [compare_images(right[name], right[first]).fixed for name in others]
     gains = dict(zip(others, judge(compared, confidence=confidence), strict=True))
     best = max(accuracy, key=lambda name: round(accuracy[name], 9))  # the first of equals
-    guessing = {name: np.full(hits.shape, 1 / n_classes[name]) for name, hits in right[best].items()}
-    over_chance = compare_images(right[best], guessing).fixed
     use = best
     if HEAD in right:
         lead = compare_images(right[best], right[HEAD]).fixed
         use = HEAD if lead.mean <= CLOSE * lead.se else best
     sentence = _sentence(first, use, best, accuracy=accuracy, gains=gains)
-    if over_chance.interval(confidence)[0] <= 0:
+    chance = not_above_chance(right[best], n_classes=n_classes, confidence=confidence)
+    if chance is not None:
         n_images = sum(hits.shape[1] for hits in right[best].values())
         sentence = (
             f"No better than guessing: {best} gets {accuracy[best]:.1f} % of {n_images:,} images, the most, and chance "
-            f"is {accuracy[best] - over_chance.mean:.1f} %; if anything, use the {use}."
+            f"is {chance:.1f} %; if anything, use the {use}."
         )
     return Advice(use, accuracy, gains, sentence)
+
+
+def not_above_chance(row: Right, *, n_classes: Mapping[str, int], confidence: float) -> float | None:
+    """Chance, per cent, the mean over datasets, if a row is not above it by more than noise; None if it is.
+
+    Args:
+        row: which images it gets right, (K, N) for each dataset.
+        n_classes: dataset -> number of classes.
+        confidence: of the interval.
+    """
+    guessing = {name: np.full(hits.shape, 1 / n_classes[name]) for name, hits in row.items()}
+    over_chance = compare_images(row, guessing).fixed
+    low, _ = over_chance.interval(confidence)
+    if low > 0:
+        return None
+    accuracy = float(np.mean([100.0 * hits.mean() for hits in row.values()]))
+    return accuracy - over_chance.mean
 
 
 def _sentence(first: str, use: str, best: str, *, accuracy: Mapping[str, float], gains: Mapping[str, Verdict]) -> str:
