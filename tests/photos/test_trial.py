@@ -20,6 +20,7 @@ import wsoup
 from wsoup.images.decode import load_rgb
 from wsoup.images.pixels import encode_pixels
 from wsoup.photos import trial
+from wsoup.photos.labelled import LabelledPhotos, look
 
 NAMES = sorted(COLOURS)
 
@@ -42,8 +43,8 @@ def tried(photos: Path, where: list[str], *options: str) -> tuple[list[str], str
     return printed.splitlines(), errors
 
 
-def looked(root: Path | str, *, shots: int = 16, classes: str | None = None) -> trial.Wanted:
-    return trial.look(str(root), shots=shots, seed=1, template="a {}.", classes=classes)
+def looked(root: Path | str, *, shots: int = 16, classes: str | None = None) -> LabelledPhotos:
+    return look(str(root), shots=shots, seed=1, template="a {}.", classes=classes)
 
 
 def rows_of(text: str) -> list[dict[str, str]]:

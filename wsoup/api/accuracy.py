@@ -41,15 +41,16 @@ class Gain:
         """From two (N,) bool arrays: which images each gets right."""
         gain = compare_images({"": right[None]}, {"": baseline_right[None]}).fixed
         low, high = gain.interval(confidence)
-        counts = int((right & ~baseline_right).sum()), int((baseline_right & ~right).sum())
-        return cls(*counts, gain.mean, max(-100.0, low), min(100.0, high), confidence)
+        n_gained = int((right & ~baseline_right).sum())
+        n_lost = int((baseline_right & ~right).sum())
+        # An interval of few images may reach beyond what a share can gain or lose.
+        return cls(n_gained, n_lost, gain.mean, max(-100.0, low), min(100.0, high), confidence)
 
     def __str__(self) -> str:
-        noise = "" if self.low > 0 or self.high < 0 else ", which may be noise"
-        return (
-            f"{self.points:+.2f} points [{self.low:+.2f}, {self.high:+.2f}]{noise} "
-            f"({self.n_gained} images gained, {self.n_lost} lost)"
-        )
+        points = f"{self.points:+.2f} points [{self.low:+.2f}, {self.high:+.2f}]"
+        if self.low <= 0 <= self.high:
+            points += ", which may be noise"
+        return f"{points} ({self.n_gained} images gained, {self.n_lost} lost)"
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,10 @@ class Accuracy:
         return 100.0 * self.n_correct / self.n_images
 
     def __str__(self) -> str:
-        gain = f", {self.gain}" if self.gain else ""
-        return f"{self.percent:.2f} % ({self.n_correct} of {self.n_images}){gain}"
+        counted = f"{self.percent:.2f} % ({self.n_correct} of {self.n_images})"
+        if self.gain is None:
+            return counted
+        return f"{counted}, {self.gain}"
 
 
 @runtime_checkable
@@ -123,10 +126,17 @@ def _right(
     x: Tensor, labels: Labels, classifier: object, *, class_names: Sequence[str] | None, name: str
 ) -> np.ndarray:
     """(N,) bool: which images a classifier gets right."""
-    head = classifier if isinstance(classifier, Predicts) else None
-    weights = head.classifier.T if head else checked_classifier(classifier, n_features=x.shape[1], name=name)  # (C, D)
-    names = [str(i) for i in range(len(weights))] if class_names is None else class_names
-    if len(names) != len(weights):
-        raise MismatchError(f"{name} has {len(weights)} classes, class_names has {len(names)}")
-    x, y = x.to(weights.device), checked_labels(labels, n_images=len(x), class_names=names).to(weights.device)
-    return (head.predict(x) == y if head else correct(x, y, weights)).cpu().numpy()
+    if isinstance(classifier, Predicts):
+        weights = classifier.classifier.T  # (C, D)
+    else:
+        weights = checked_classifier(classifier, n_features=x.shape[1], name=name)  # (C, D)
+    n_classes = len(weights)
+    if class_names is None:
+        class_names = [str(label) for label in range(n_classes)]
+    if len(class_names) != n_classes:
+        raise MismatchError(f"{name} has {n_classes} classes, class_names has {len(class_names)}")
+    x = x.to(weights.device)
+    y = checked_labels(labels, n_images=len(x), class_names=class_names).to(weights.device)
+    if isinstance(classifier, Predicts):
+        return (classifier.predict(x) == y).cpu().numpy()
+    return correct(x, y, weights).cpu().numpy()

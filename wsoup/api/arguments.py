@@ -31,6 +31,7 @@ def checked_labels(labels: Labels, *, n_images: int, class_names: Sequence[str])
     values = listed(labels)
     if isinstance(values, Sequence) and any(isinstance(value, str) for value in values):
         number_of = {name: number for number, name in enumerate(class_names)}
+        # A list such as ["cat", 3] is neither of names nor of numbers.
         unknown = [value for value in values if not isinstance(value, str) or value not in number_of]
         if unknown:
             raise DataError(

@@ -46,7 +46,8 @@ class EncoderOptions:
         given = self._given()
         section = {"precision": "fp32", "watch": "data/nothing_to_watch.txt", **defaults, **given}
         if str(section["model"]).startswith(HF):
-            if unused := {*given} - {"model"}:
+            unused = {*given} - {"model"}
+            if unused:
                 raise ParamsError(
                     f"{section['model']} brings its own weights and preprocessing; leave out {min(unused)}"
                 )
@@ -92,16 +93,21 @@ class EncoderOptions:
             )
 
     def _given(self) -> dict[str, Any]:
-        model = {"model": Path(self.config).stem} if self.config is not None else {}
-        return model | {name: value for name, value in asdict(self).items() if value is not None}
+        given = {name: value for name, value in asdict(self).items() if value is not None}
+        if self.config is None:
+            return given
+        return {"model": Path(self.config).stem, **given}  # a config names its model by its file's name
 
     def section(self) -> dict[str, Any]:
         """Section `encoder` of a params.yaml that loads the same encoder from any folder."""
         section = {**DEFAULTS, **self._given()}
-        return {
-            key: str(Path(value).resolve()) if key in ("pretrained", "config") and Path(value).is_file() else value
-            for key, value in section.items()
-        } | {key: [*section[key]] for key in ("image_mean", "image_std") if key in section}
+        for key in ("pretrained", "config"):
+            if key in section and Path(section[key]).is_file():
+                section[key] = str(Path(section[key]).resolve())
+        for key in ("image_mean", "image_std"):
+            if key in section:
+                section[key] = list(section[key])  # YAML knows no tuples
+        return section
 
     def of_params(self, params: Path, *, device: str) -> Encoder:
         """Load the encoder of a params.yaml, or the default one where there is none."""
@@ -153,15 +159,20 @@ def encoder_of(
         MismatchError: its config, weights or preprocessing differ from those the soup was made with.
     """
     names = {"model": encoder_id.get("model"), "pretrained": encoder_id.get("pretrained")}
-    images = {key: soup.preprocessing.get(name) for key, name in PREPROCESSING.items() if soup.preprocessing.get(name)}
-    defaults = {**names, "precision": encoder_id.get("precision", "fp32"), **images}
+    defaults = {**names, "precision": encoder_id.get("precision", "fp32")}
+    for key, name in PREPROCESSING.items():
+        if soup.preprocessing.get(name):
+            defaults[key] = soup.preprocessing[name]
     known = _in_params(params) if options.model is None else {}
     pretrained = str(known.get("pretrained"))
-    if known.get("model") == names["model"] and names["pretrained"] in (pretrained, Path(pretrained).name):
+    # An id names a weights file without its folder, which params.yaml knows.
+    same_weights = names["pretrained"] in (pretrained, Path(pretrained).name)
+    if known.get("model") == names["model"] and same_weights:
         defaults |= known
     encoder = options.load(device=device, origin=origin, defaults=defaults)
     loaded = {**encoder.id, **encoder.preprocessing}
-    expected = {key: encoder_id[key] for key in IDENTITY if encoder_id.get(key) is not None} | dict(soup.preprocessing)
+    expected = {key: encoder_id[key] for key in IDENTITY if encoder_id.get(key) is not None}
+    expected |= dict(soup.preprocessing)
     differing = [key for key, value in expected.items() if loaded.get(key) != value]
     if differing:
         pairs = ", ".join(f"{key} {expected[key]} there, {loaded.get(key)} here" for key in differing)
@@ -175,5 +186,9 @@ def encoder_of(
 
 def _in_params(params: Path) -> dict[str, Any]:
     """Section encoder of a params.yaml without its empty keys; {} where there is none."""
-    section = read_yaml(params).get("encoder") if params.is_file() else None
-    return {key: value for key, value in section.items() if value is not None} if isinstance(section, dict) else {}
+    if not params.is_file():
+        return {}
+    section = read_yaml(params).get("encoder")
+    if not isinstance(section, dict):
+        return {}
+    return {key: value for key, value in section.items() if value is not None}

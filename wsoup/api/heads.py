@@ -51,13 +51,16 @@ def fit_head(
             two labels.
         ParamsError, ModelError, MismatchError: fewer than two classes, unknown kind, or an unusable model.
     """
-    x, names = torch.as_tensor(features).cpu(), list(class_names)
+    x = torch.as_tensor(features).cpu()
+    names = list(class_names)
     y = checked_labels(labels, n_images=len(x), class_names=names).cpu()
     scale = checked_logit_scale(model)
     with at_work(model, bars=False):
         tower = in_memory(model, tokenizer=tokenizer, names=encoder, precision=precision)
-        bare = Soup("class_name", 0, template or TEMPLATE, tower.id, (Member(""),), preprocessing=tower.preprocessing)
-        soup, template = soup or bare, template or (soup or bare).template
+        if soup is None:
+            bare = (Member(""),)
+            soup = Soup("class_name", 0, template or TEMPLATE, tower.id, bare, preprocessing=tower.preprocessing)
+        template = template or soup.template
         texts = class_texts(soup, template=template, class_names=names, encoder=PromptEncoder.of(tower))  # (C, D)
     shots, note = checked(x, y, texts=texts.T, logit_scale=scale, names=names)
     return best_head(shots, kind=kind, soup=soup, template=template, class_names=names, encoder=tower.id, note=note)

@@ -32,7 +32,9 @@ def _listed(value: object) -> object:
     """One picture as a list of it, and what a generator yields."""
     if isinstance(value, Image.Image):
         return [value]
-    return list(value) if isinstance(value, Iterator) else listed(value)
+    if isinstance(value, Iterator):
+        return list(value)
+    return listed(value)
 
 
 Photos = Annotated[
@@ -73,20 +75,27 @@ def encode_images(
         DataError: no files, a file that cannot be decoded (with its name and the reason), or none that can.
         ModelError: the model has no `encode_image`.
     """
-    images = [
-        Picture(path, f"paths[{i}]") if isinstance(path, Image.Image) else str(path) for i, path in enumerate(paths)
-    ]
+    images: list[str | Picture] = []
+    for i, path in enumerate(paths):
+        if isinstance(path, Image.Image):
+            images.append(Picture(path, f"paths[{i}]"))
+        else:
+            images.append(str(path))
     with at_work(model, bars=progress):
         check_has(model, "encode_image")  # first, since model and preprocess may be swapped
-        grey, device = Image.new("RGB", (60, 40), "grey"), device_of(model)
+        grey = Image.new("RGB", (60, 40), "grey")
+        device = device_of(model)
         pixels = output_of("preprocess", lambda: preprocess(grey)[None].to(device))
         matrix_from("model.encode_image", lambda: model.encode_image(pixels), n=1)
         encoder = in_memory(model, preprocess=preprocess, precision=precision)
         with counting(label="encode images", total=len(paths), initial=0, unit="image"):
             try:
-                bad = "skip" if on_bad_image == "nan" else "stop"
                 embedded = encode_files(
-                    {"model": encoder}, paths=images, digests=None, batch_size=batch_size, on_bad_image=bad
+                    {"model": encoder},
+                    paths=images,
+                    digests=None,
+                    batch_size=batch_size,
+                    on_bad_image="skip" if on_bad_image == "nan" else "stop",
                 )
             except BadImageError as error:  # whose next step is a param
                 raise DataError(f'{error.args[0]}; replace or remove it, or pass on_bad_image="nan"') from None

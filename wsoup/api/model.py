@@ -72,9 +72,12 @@ def in_memory(
         ModelError: it does not encode texts.
         ParamsError: another key in `names`.
     """
-    names, module, device = names or {}, as_module(model), device_of(model)
-    if unknown := sorted({*names} - {"model", "pretrained"}):
+    names = names or {}
+    unknown = sorted({*names} - {"model", "pretrained"})
+    if unknown:
         raise ParamsError(f"encoder has {unknown[0]!r}; expected model and pretrained, as open_clip names them")
+    module = as_module(model)
+    device = device_of(model)
     if tokenizer is not None:
         check_texts(model, tokenizer, device=device)
     identity = encoder_id(
@@ -84,11 +87,14 @@ def in_memory(
         pretrained=names.get("pretrained"),
         precision=precision,
     )
+    if next(module.parameters(), None) is None:
+        # The digest of no weights is that of every model whose weights are elsewhere.
+        identity = {**identity, "weights": None}
     return Encoder(
         model=model,
         tokenizer=tokenizer or _not_given,
         preprocess=preprocess or _not_given,
-        id=identity if any(True for _ in module.parameters()) else {**identity, "weights": None},
+        id=identity,
         preprocessing=preprocessing_of(model),
         device=device,
         dtype=AUTOCAST[precision],

@@ -84,7 +84,8 @@ class Soup(soup.Soup):
         template = template or self.template
         with at_work(model, bars=False):
             encoder = PromptEncoder(model, tokenizer, device=device_of(model), dtype=AUTOCAST[precision])
-            return soup_features(self, template=template, class_names=class_names, encoder=encoder, mode=mode)[1].T
+            _, weights = soup_features(self, template=template, class_names=class_names, encoder=encoder, mode=mode)
+            return weights.T
 
 
 @at_the_door
@@ -207,8 +208,10 @@ def score_texts(
     ) as source:
         pool = _fitting(texts, source=source, origin="texts")
         columns = _scores(pool, source=source, period=period, label="score texts")
-    n_images = [len(source.labels)] * len(pool)
-    return {"text": pool, "n_images": n_images, **{name: columns[name].tolist() for name in COLUMNS}}
+    table: dict[str, list[Any]] = {"text": pool, "n_images": [len(source.labels)] * len(pool)}
+    for name in COLUMNS:
+        table[name] = columns[name].tolist()
+    return table
 
 
 @at_the_door
@@ -250,7 +253,8 @@ def _source(
     device = device_of(towers.model)
     with at_work(towers.model, bars=progress):
         encoder = in_memory(towers.model, tokenizer=towers.tokenizer, names=towers.names, precision=towers.precision)
-        x, y = x.to(check_device(device)), y.to(device)
+        x = x.to(check_device(device))
+        y = y.to(device)
         everything = {seed: torch.arange(len(y), device=device)}
         source = Source(encoder, x, y, everything, template, list(class_names))
         size = source.texts.encode(["a photo"]).shape[1]
@@ -274,7 +278,9 @@ def _searched(
 ) -> Soup:
     """Rank the pool and search, as stages score and soup do."""
     pool = _fitting(pool, source=source, origin=definition.pool)
-    same = [second[1:] for _, second in alike([f" {text}" for text in pool], tokenizer=source.encoder.tokenizer)]
+    # A text with the tokens of another has its features, too, and would count twice.
+    in_prompts = [f" {text}" for text in pool]
+    same = [second[1:] for _, second in alike(in_prompts, tokenizer=source.encoder.tokenizer)]
     if same:
         listed = one_line(", ".join(map(repr, same)), limit=200)
         warnings.warn(
@@ -285,16 +291,21 @@ def _searched(
     cost = cost_of(pool, period=period, source=source)
     ranking = ranked(pool, n_correct=columns["n_correct"], log_likelihood=columns["k2"], period=period, cost=cost)
     whole = search.Search(definition, ranking, source, seed)
-    parts = progress_bar(range(definition.parts), label=f"{definition.kind} soup", unit="part")
-    return Soup.of(whole.soup(map(whole.part, parts), made_with=code.packages(Path(search.__file__))))
+    numbers = progress_bar(range(definition.parts), label=f"{definition.kind} soup", unit="part")
+    parts = map(whole.part, numbers)
+    made_with = code.packages(Path(search.__file__))
+    return Soup.of(whole.soup(parts, made_with=made_with))
 
 
 def _scores(pool: Sequence[str], *, source: Source, period: bool, label: str) -> dict[str, np.ndarray]:
     """`COLUMNS` of each text on all images: (P,) each."""
-    images, blocks = source.images(), []
+    images = source.images()
     baseline_right = right_by_name(source, images=images, period=period)
+    columns: dict[str, list[np.ndarray]] = {name: [] for name in COLUMNS}
     with progress_bar(label=label, total=len(pool), unit="text") as bar:
         for texts in shards(pool, size=TEXTS_AT_ONCE):
-            blocks.append(scores(source, texts, images=images, baseline_right=baseline_right, period=period))
+            block = scores(source, texts, images=images, baseline_right=baseline_right, period=period)
+            for name in COLUMNS:
+                columns[name].append(block[name][0])  # of the only seed
             bar.update(len(texts))
-    return {name: np.concatenate([block[name][0] for block in blocks]) for name in COLUMNS}
+    return {name: np.concatenate(blocks) for name, blocks in columns.items()}

@@ -29,7 +29,8 @@ class FromTransformers(nn.Module):
 
     def __init__(self, model: nn.Module, processor: Any, *, name: str | None) -> None:
         super().__init__()
-        self.model, self.name = model.eval().float().requires_grad_(False), name
+        self.model = model.eval().float().requires_grad_(False)
+        self.name = name
         context = model.config.get_text_config().max_position_embeddings  # type: ignore[union-attr, operator]
         self.tokenizer = partial(_tokens, processor, context)
         self.preprocess = partial(_pixels, processor.image_processor)  # without the model: it goes to other processes
@@ -39,7 +40,9 @@ class FromTransformers(nn.Module):
     def logit_scale(self) -> Tensor | None:
         """Logarithm of the logit scale, as in open_clip's models."""
         scale = getattr(self.model, "logit_scale", None)
-        return scale.reshape(()) if isinstance(scale, Tensor) else None
+        if not isinstance(scale, Tensor):
+            return None
+        return scale.reshape(())  # SigLIP's has one element
 
     def encode_text(self, tokens: Tensor) -> Tensor:
         """(P, context) -> (P, D)."""
@@ -49,6 +52,7 @@ class FromTransformers(nn.Module):
         """Stacked outputs of `preprocess` -> (B, D)."""
         inputs = {"pixel_values": images}
         if images.shape[1] != 3:
+            # Patches of NaFlex, as `_pixels` packed them into one tensor.
             inputs = {
                 "pixel_values": images[:, 0, :, :-3],
                 "pixel_attention_mask": images[:, 0, :, -3].int(),
@@ -59,7 +63,9 @@ class FromTransformers(nn.Module):
 
 def _features(output: Any) -> Tensor:
     """transformers 4 returns the features, 5 an object around them."""
-    return output if isinstance(output, Tensor) else output.pooler_output
+    if isinstance(output, Tensor):
+        return output
+    return output.pooler_output
 
 
 def _tokens(processor: Any, context: int, texts: Sequence[str]) -> Tensor:
@@ -80,12 +86,16 @@ def _pixels(image_processor: Any, image: Image.Image) -> Tensor:
 def _described(image_processor: Any) -> dict[str, Any]:
     """What an image processor does to an image, as JSON values."""
     size = dict(getattr(image_processor, "size", None) or {})
+    given = [f"{name} {value}" for name, value in size.items() if value]
     resample = getattr(image_processor, "resample", None)
+    interpolation = None
+    if resample is not None:
+        interpolation = Image.Resampling(int(resample)).name.lower()
     return {
-        "size": " ".join(f"{name} {value}" for name, value in size.items() if value) or None,
+        "size": " ".join(given) or None,
         "mean": list(image_processor.image_mean),
         "std": list(image_processor.image_std),
-        "interpolation": None if resample is None else Image.Resampling(int(resample)).name.lower(),
+        "interpolation": interpolation,
     }
 
 
@@ -107,7 +117,8 @@ def from_transformers(model: Any, *, processor: Any = None) -> FromTransformers:
         import transformers
     name = None
     if isinstance(model, str):
-        name, source = f"{HF}{model}", model.removeprefix(HF)
+        name = f"{HF}{model}"
+        source = model.removeprefix(HF)
         try:
             processor = processor or transformers.AutoProcessor.from_pretrained(source)
             model = transformers.AutoModel.from_pretrained(source)

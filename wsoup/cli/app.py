@@ -103,7 +103,8 @@ def packages_command(
     if accept:
         store.write_bytes(VERSIONS, versions_yaml(installed).encode())
     check_packages(installed)
-    print(f"{VERSIONS}: {', '.join(f'{name} {version}' for name, version in installed.items())}")
+    listed = ", ".join(f"{name} {version}" for name, version in installed.items())
+    print(f"{VERSIONS}: {listed}")
 
 
 @app.command("plan")

@@ -65,7 +65,8 @@ class Terminal(Console):
     """
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**{"width": None if sys.stdout.isatty() else UNCUT, "highlight": False, **options})
+        width = None if sys.stdout.isatty() else UNCUT
+        super().__init__(**{"width": width, "highlight": False, **options})
 
     def render_str(self, text: str, **options: Any) -> Text:
         """As `Console.render_str`, so that the shown text is measured."""
@@ -74,7 +75,9 @@ class Terminal(Console):
     def render(self, *args: Any, **options: Any) -> Iterable[Segment]:
         """As `Console.render`, which everything printed passes through."""
         for text, style, control in super().render(*args, **options):
-            yield Segment(text if control else visible(text), style, control)
+            if not control:  # rich's own codes stay, a text's are shown
+                text = visible(text)
+            yield Segment(text, style, control)
 
     def plain(self, text: str) -> None:
         """Print a text without markup, on one line."""
@@ -92,12 +95,16 @@ def visible(text: str) -> str:
 
 def say(lines: Iterable[str]) -> None:
     """Print lines that are not empty to stderr."""
-    print(*(f"{line}\n" for line in lines if line), sep="", end="", file=sys.stderr)
+    for line in lines:
+        if line:
+            print(line, file=sys.stderr)
 
 
 def put(text: str) -> None:
     """Print a text unchanged, or `visible` on a terminal."""
-    print(visible(text) if sys.stdout.isatty() else text, end="")
+    if sys.stdout.isatty():
+        text = visible(text)
+    print(text, end="")
 
 
 # ----------------------------------------------------------------------------------------------------- files to write

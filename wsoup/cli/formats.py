@@ -32,6 +32,7 @@ def show(soup: Soup) -> Group:
     if grew:
         table.add_column("correct after each added word", overflow="fold")
     for number, member in enumerate(soup.members, start=1):
+        # Markup of rich is escaped after control characters, whose escapes it would read.
         cells = [str(number), escape(shown(member.text)) or CLASS_NAME_ONLY]
         if counted:
             cells += _counts(member)
@@ -101,8 +102,10 @@ def _counts(member: Member) -> tuple[str, str]:
 
 
 def _python(soup: Soup, templates: Sequence[str]) -> str:
-    counts = Counter(templates)  # seeds may share members, which then count as often in the mean
-    lines = "".join(f"    {text!r},\n" if n == 1 else f"    *{n} * [{text!r}],\n" for text, n in counts.items())
+    lines = ""
+    for text, n in Counter(templates).items():  # seeds may share members, which then count as often in the mean
+        item = repr(text) if n == 1 else f"*{n} * [{text!r}]"
+        lines += f"    {item},\n"
     encoder = f"{soup.encoder.get('model')} / {soup.encoder.get('pretrained')}"
     about = shown(f"{len(templates)} members, kind {soup.kind}, {soup.drawn_by}, found with {encoder}.")
     return (

@@ -35,12 +35,14 @@ def check_command(
     from wsoup.disk import code
     from wsoup.pipeline.packages import check_packages
 
-    found, console = findings(load_params(params), deep=deep), Terminal()
-    for finding in found:
+    console = Terminal()
+    problems = findings(load_params(params), deep=deep)
+    for finding in problems:
         console.plain(str(finding))
-    wrong = sys.flags.safe_path or any(finding.kind == "error" for finding in found)
+    wrong = any(finding.kind == "error" for finding in problems)
     if sys.flags.safe_path:
         console.plain("error: PYTHONSAFEPATH is set, so Python finds no module `stages` here: unset it for `dvc repro`")
+        wrong = True
     try:
         check_packages(code.installed())
     except WsoupError as error:
@@ -67,7 +69,9 @@ def verify_paper(params: ParamsFile = Path("params.yaml")) -> None:
     from wsoup.paper.coverage import of_params
     from wsoup.towers.encoder import load_encoder
 
-    settings, artifacts, console = load_params(params), Artifacts(), Terminal()
+    settings = load_params(params)
+    artifacts = Artifacts()
+    console = Terminal()
     run = of_params(settings.model_dump(mode="json", by_alias=True))
     verify.check_encoder(run)
     not_compared = verify.search_differs(run)
@@ -81,16 +85,18 @@ def verify_paper(params: ParamsFile = Path("params.yaml")) -> None:
     counted = verify.evaluation_log(settings.evaluate, **about)
     wrong = [line for line in (*searched, *counted) if not line.agrees]
     for line in wrong:
-        theirs, ours = f"theirs {line.theirs:,} of {line.of:,}", f"ours {line.ours:,} of {line.ours_of:,}"
+        theirs = f"theirs {line.theirs:,} of {line.of:,}"
+        ours = f"ours {line.ours:,} of {line.ours_of:,}"
         console.plain(f"{line.row}, seed {line.seed}, on {line.on}: {theirs}, {ours}; {line.within:,} explained")
     for lines, what in ((searched, "counts of searches"), (counted, "evaluated counts")):
         if lines:
-            agree = f"{sum(line.agrees for line in lines)} of {len(lines)} {what}"
-            console.plain(f"{agree} within what half precision explains (theirs: half precision, bilinear)")
+            n_agree = sum(line.agrees for line in lines)
+            within = "within what half precision explains (theirs: half precision, bilinear)"
+            console.plain(f"{n_agree} of {len(lines)} {what} {within}")
     if not_compared:
         console.plain(f"not compared: {not_compared}")
     for holds, says in verdicts:
-        console.plain(f"{'' if holds else 'does not agree: '}{says}")
+        console.plain(says if holds else f"does not agree: {says}")
     for cause in verify.usual_causes(counted):
         console.plain(f"this usually means: {cause}")
     if wrong or not all(holds for holds, _ in verdicts):
@@ -116,8 +122,9 @@ def results_command(everything: Everything = False) -> None:
             lines.append(f"{PAGE} shows other results; `wsoup report` writes it again")
         if (git("status", "--porcelain", "--", str(FILE), folder=here) or "").strip():
             lines.append("reports/ differ from HEAD: see `wsoup compare`, or commit them as this machine's baseline")
-        tables = sorted(Path("reports/tables").glob("*.md")) if everything else []
-        lines += [f"\n{table.read_text(encoding='utf-8').rstrip()}" for table in tables]
+        if everything:
+            for table in sorted(Path("reports/tables").glob("*.md")):
+                lines.append(f"\n{table.read_text(encoding='utf-8').rstrip()}")
     print(visible("\n".join(lines)))
 
 
@@ -177,7 +184,9 @@ def over_shots() -> str:
 
     params = dict(read_yaml("params.yaml"))
     lines = [f"shots,variant,row,{','.join(ROLES)}"]
-    for n in (n for n in SHOTS if n <= params["fewshot"]["shots"]):
+    for n in SHOTS:
+        if n > params["fewshot"]["shots"]:
+            break
         name = f"shots-{n}-{fingerprint(params)[:8]}"
         try:
             record = Revision(name, root=Path()).record
@@ -188,5 +197,6 @@ def over_shots() -> str:
             record = Revision(name, root=Path()).record
         for variant, rows in record.rows.items():
             for row, places in rows.items():
-                lines.append(f"{n},{variant},{row},{','.join(str(places.get(role, '')) for role in ROLES)}")
+                cells = [str(places.get(role, "")) for role in ROLES]
+                lines.append(",".join([str(n), variant, row, *cells]))
     return "\n".join(lines)

@@ -181,13 +181,14 @@ def try_command(
     check_downloads(model=model, pretrained=pretrained, config=config)  # before seconds of imports
     from wsoup.api.encoders import EncoderOptions
     from wsoup.photos import trial
+    from wsoup.photos.labelled import look
 
     claim([("--out", out / name) for name in trial.FILES], inputs=[classes], force=force)
     options = EncoderOptions(model, pretrained, config, image_mean, image_std, interpolation)
     options.check_for_a_new_encoder()
-    wanted = trial.look(photos, shots=shots, seed=seed, template=template, classes=classes)
+    labelled = look(photos, shots=shots, seed=seed, template=template, classes=classes)
     encoder = options.load(device=device, origin="wsoup try", defaults=DEFAULTS)
-    result = trial.trial(wanted, encoder=encoder)
+    result = trial.trial(labelled, encoder=encoder)
     result.save(out, options=options)
     common.say(result.notes)
     print("\n".join(result.lines()))

@@ -37,7 +37,9 @@ def built_in_texts(name: str, *, class_names: Sequence[str], template: str, enco
         soup = Soup("class_name", 0, template, encoder.id, (Member(""),))
         return class_texts(soup, template=template, class_names=class_names, encoder=texts)
     prompts = ensemble_prompts(template, class_names=class_names, templates=ensemble_templates())
-    means = [texts.encode(of_class).mean(dim=0) for of_class in progress(prompts, label="templates", unit="class")]
+    means = []
+    for prompts_of_class in progress(prompts, label="templates", unit="class"):
+        means.append(texts.encode(prompts_of_class).mean(dim=0))
     return normalize(torch.stack(means)).cpu()
 
 
@@ -59,7 +61,9 @@ class Prediction:
     @property
     def right(self) -> bool | None:
         """Whether the first class is the photo's label; None without a label or an answer."""
-        return self.photo.label == self.classes[0] if self.photo.label is not None and self.classes else None
+        if self.photo.label is None or not self.classes:
+            return None
+        return self.photo.label == self.classes[0]
 
 
 @dataclass(frozen=True)
@@ -113,11 +117,14 @@ class Classifier:
         """The `top` classes of photos whose features (N, D) are known, by this classifier or what adapted it."""
         predicting = by or self
         for start in range(0, len(photos), AT_ONCE):
-            chances = predicting.logits(features[start : start + AT_ONCE]).softmax(dim=1)
-            chances, order = chances.sort(dim=1, descending=True, stable=True)
-            rows = zip(photos[start : start + AT_ONCE], order[:, :top].tolist(), chances[:, :top].tolist(), strict=True)
-            for photo, labels, best in rows:
-                yield Prediction(photo, [self.class_names[label] for label in labels], best)
+            end = start + AT_ONCE
+            probabilities = predicting.logits(features[start:end]).softmax(dim=1)
+            ranked, order = probabilities.sort(dim=1, descending=True, stable=True)
+            best_labels = order[:, :top].tolist()
+            best_probabilities = ranked[:, :top].tolist()
+            for photo, labels, chances in zip(photos[start:end], best_labels, best_probabilities, strict=True):
+                names = [self.class_names[label] for label in labels]
+                yield Prediction(photo, names, chances)
 
     def predictions(
         self, photos: Sequence[Photo], *, encoder: Encoder, top: int, adapt: bool
@@ -141,13 +148,17 @@ class Classifier:
                 batch_size=64,
                 on_bad_image="skip",
             )
-        answers = {i: Prediction(photos[i], problem=why) for i, why in encoded.skipped.items()}
-        positions, adapted, note = encoded.positions.tolist(), None, ""
-        if positions:
+        by_position = {i: Prediction(photos[i], problem=why) for i, why in encoded.skipped.items()}
+        readable = encoded.positions.tolist()
+        adapted = None
+        note = ""
+        if readable:
             features = torch.from_numpy(encoded.features["encoder"][:])
             if adapt:
-                adapted = adapted_to(features, texts=normalize(self.weights.T).T, logit_scale=self.logit_scale)
+                class_texts = normalize(self.weights.T).T
+                adapted = adapted_to(features, texts=class_texts, logit_scale=self.logit_scale)
                 note = adapted.note or f"adapted to {len(features)} photos"
-            read = self.answers([photos[i] for i in positions], features, top=top, by=adapted)
-            answers |= zip(positions, read, strict=True)
-        return [answers[i] for i in range(len(photos))], note
+            answers = self.answers([photos[i] for i in readable], features, top=top, by=adapted)
+            by_position.update(zip(readable, answers, strict=True))
+        # Every photo that comes in goes out, in its place, read or not.
+        return [by_position[i] for i in range(len(photos))], note

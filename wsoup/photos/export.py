@@ -41,10 +41,18 @@ def export_classifier(path: Path, classifier: Classifier, *, tower: Encoder | No
     about = {"class_names": names, "made_by": f"wsoup {wsoup.__version__}", **classifier.made_of}
     file = io.BytesIO()
     if tower is None:
-        weights, scale = classifier.weights.cpu().numpy(), np.float32(classifier.logit_scale).reshape(1)
-        np.savez(file, classifier=weights, logit_scale=scale, class_names=np.array(names), about=np.array(_json(about)))
+        np.savez(
+            file,
+            classifier=classifier.weights.cpu().numpy(),
+            logit_scale=np.float32(classifier.logit_scale).reshape(1),
+            class_names=np.array(names),
+            about=np.array(_json(about)),
+        )
     else:
-        metadata = {key: value if isinstance(value, str) else _json(value) for key, value in about.items()}
+        # ONNX keeps texts only, so what is not one goes in as JSON.
+        metadata = {}
+        for key, value in about.items():
+            metadata[key] = value if isinstance(value, str) else _json(value)
         file.write(_onnx(classifier, tower=tower, metadata=metadata))
     store.write_bytes(path, file.getvalue())
 
@@ -58,7 +66,8 @@ class _Whole(nn.Module):
 
     def __init__(self, classifier: Classifier, tower: nn.Module) -> None:
         super().__init__()
-        self.tower, self.classifier = tower, classifier
+        self.tower = tower
+        self.classifier = classifier
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
         features = nn.functional.normalize(self.tower.encode_image(images), dim=-1)  # type: ignore[operator]
@@ -68,7 +77,9 @@ class _Whole(nn.Module):
 
 def _onnx(classifier: Classifier, *, tower: Encoder, metadata: Mapping[str, str]) -> bytes:
     """The bytes of an ONNX model for any number of images."""
-    example = tower.preprocess(Image.new("RGB", (64, 64)))[None].repeat(2, 1, 1, 1).to(tower.device)
+    pixels = tower.preprocess(Image.new("RGB", (64, 64)))
+    # Two images, since torch takes a dimension of one for a constant.
+    example = torch.stack([pixels, pixels]).to(tower.device)
     with needing():
         import onnx
         import onnxscript  # noqa: F401  torch.onnx needs it

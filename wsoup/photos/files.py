@@ -55,20 +55,27 @@ def find_photos(places: Sequence[str]) -> tuple[list[Photo], str]:
     unknown: Counter[str] = Counter()
     for place in places:
         if os.path.isdir(place):
-            files = [*files_in(place)]
-            photos += [Photo(path) for path in files if _ending(path) in IMAGE_SUFFIXES]
-            unknown.update(_ending(path) for path in files if _ending(path) in UNKNOWN_KINDS)
+            for path in files_in(place):
+                ending = _ending(path)
+                if ending in IMAGE_SUFFIXES:
+                    photos.append(Photo(path))
+                elif ending in UNKNOWN_KINDS:
+                    unknown[ending] += 1
         elif not os.path.lexists(place):
             raise MissingError(
                 f"{shown(place)} does not exist; name photos, folders of photos, or a CSV with a column path"
             )
+        elif _ending(place) == ".csv":
+            photos += _in_list(Path(place))
         else:
-            photos += _in_list(Path(place)) if _ending(place) == ".csv" else [Photo(place)]
+            photos.append(Photo(place))
     if not photos:
         kinds = " ".join(sorted(IMAGE_SUFFIXES))
         raise DataError(f"no images in {', '.join(shown(place) for place in places)}; expected {kinds} files")
+    if not unknown:
+        return photos, ""
     listed = ", ".join(f"{count} {ending}" for ending, count in sorted(unknown.items()))
-    return photos, f"left out, convert them to .jpg: {listed}" if listed else ""
+    return photos, f"left out, convert them to .jpg: {listed}"
 
 
 def labelled(
@@ -82,22 +89,38 @@ def labelled(
     Returns:
         The photos, and a line about labels that are no class names; "" if there are none.
     """
-    by_text = {key(folder): name for folder, name in folders.items()} | {key(name): name for name in class_names}
-    by_text |= {name: name for name in class_names}  # where two names have one key, as they are written
+    name_of = {key(folder): name for folder, name in folders.items()}
+    name_of |= {key(name): name for name in class_names}
+    # Where two names have one key, each is still known as it is written.
+    name_of |= {name: name for name in class_names}
     unknown: Counter[str] = Counter()
-    found = []
+    with_labels = []
     for photo in photos:
-        cell = photo.columns.get("label")
-        texts = [folder.name for folder in Path(photo.path).parents] if cell is None else [cell]
-        label = next((by_text[name] for text in texts for name in (text, key(text)) if name in by_text), None)
-        unknown.update(text for text in texts[:1] if label is None and text.strip())
-        found.append(replace(photo, label=label))
-    if not any(photo.label is not None or "label" in photo.columns for photo in found):
-        unknown.clear()  # the folders are just folders
-    if not (total := unknown.total()):
-        return found, ""
+        if "label" in photo.columns:
+            texts = [photo.columns["label"]]
+        else:
+            texts = [folder.name for folder in Path(photo.path).parents]
+        label = _first_known(texts, name_of)
+        if label is None and texts and texts[0].strip():
+            unknown[texts[0]] += 1
+        with_labels.append(replace(photo, label=label))
+    any_labels = any(photo.label is not None or "label" in photo.columns for photo in with_labels)
+    n_unknown = unknown.total()
+    if not any_labels or not n_unknown:  # without any label, folders are just folders
+        return with_labels, ""
     listed = ", ".join(f"{one_line(name, limit=60)!r} ({count})" for name, count in unknown.most_common(SHOWN))
-    return found, f"{total} of {len(photos)} photos have a label that is no class name, and are not counted: {listed}"
+    return with_labels, (
+        f"{n_unknown} of {len(photos)} photos have a label that is no class name, and are not counted: {listed}"
+    )
+
+
+def _first_known(texts: Sequence[str], name_of: Mapping[str, str]) -> str | None:
+    """The class name of the first text that is one, as it is written or by its key."""
+    for text in texts:
+        for spelling in (text, key(text)):
+            if spelling in name_of:
+                return name_of[spelling]
+    return None
 
 
 def files_in(folder: str) -> Iterator[str]:
@@ -105,11 +128,14 @@ def files_in(folder: str) -> Iterator[str]:
     seen: set[str] = set()
     for place, subfolders, names in os.walk(folder, followlinks=True):
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
-        if (real := os.path.realpath(place)) in seen:  # a link to a parent folder would never end
+        real = os.path.realpath(place)
+        if real in seen:  # a link to a parent folder would never end
             subfolders.clear()
             continue
         seen.add(real)
-        yield from (os.path.join(place, name) for name in sorted(names) if not name.startswith("."))
+        for name in sorted(names):
+            if not name.startswith("."):
+                yield os.path.join(place, name)
 
 
 def _ending(path: str) -> str:
@@ -120,17 +146,20 @@ def _in_list(path: Path) -> list[Photo]:
     """The photos of a CSV file; relative paths are relative to it, or else to the working folder."""
     reader = csv.DictReader(io.StringIO(read_text(path), newline=""), restval="")
     try:
-        rows, header = [*reader], reader.fieldnames or []
+        rows = list(reader)
+        header = reader.fieldnames or []
     except csv.Error as error:
         raise DataError(f"{path} cannot be read as CSV ({reason_of(error)}); save it again") from None
     if "path" not in header or not rows:
         raise DataError(f"{path} has the columns {', '.join(header)} and {len(rows)} rows; expected a column path")
     if len({*header}) < len(header) or any(None in row for row in rows):
+        # csv puts cells beyond the header under the key None.
         raise DataError(f"{path} has two columns of one name, or a row longer than its header; correct the list")
     photos = []
     for row in rows:
         name = row.pop("path")
         beside = path.parent / name
-        there = str(beside) if name and os.path.exists(beside) else name
-        photos.append(Photo(there, columns=row))  # a URL is never fetched
+        if name and os.path.exists(beside):
+            name = str(beside)
+        photos.append(Photo(name, columns=row))  # a URL is never fetched
     return photos

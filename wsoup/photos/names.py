@@ -16,10 +16,18 @@ def read_class_names(text: str) -> dict[str, str]:
     Raises:
         DataError: fewer than two, duplicates, or a file that is not text.
     """
-    lines = read_text(text).splitlines() if os.path.isfile(text) else text.split(",")
-    pairs = [line.strip().partition("\t") for line in lines if line.strip()]
-    folders = checked_names([folder for folder, _, _ in pairs])
-    names = checked_names([(name or folder).strip() for folder, _, name in pairs])
+    lines = text.split(",")
+    if os.path.isfile(text):
+        lines = read_text(text).splitlines()
+    folders = []
+    names = []
+    for line in lines:
+        if line.strip():
+            folder, _, name = line.strip().partition("\t")
+            folders.append(folder)
+            names.append((name or folder).strip())
+    folders = checked_names(folders)
+    names = checked_names(names)
     if len(names) < 2:
         raise DataError(
             f"--classes names {names[0]!r} alone; expected a text file, or two names or more as in 'cat,dog'"

@@ -38,30 +38,42 @@ def write_sheet(path: Path, predictions: Sequence[Prediction], *, title: str) ->
         predictions: of a class the surest come first; photos that could not be read are left out.
         title: heading of the page.
     """
+    answered = [prediction for prediction in predictions if prediction.classes]
+    answered.sort(key=lambda prediction: -prediction.probabilities[0])
+    # Errors come first, since they are what somebody opens the page for.
     groups: dict[str, list[Prediction]] = {ERRORS: []}
-    for prediction in sorted((one for one in predictions if one.classes), key=lambda one: -one.probabilities[0]):
-        groups.setdefault(ERRORS if prediction.right is False else prediction.classes[0], []).append(prediction)
-    read = [prediction for members in groups.values() for prediction in members]
-    known, each = [one for one in read if one.right is not None], max(1, MOST_PICTURES // len(groups))
-    parts = [f"<!doctype html><meta charset=utf-8><title>{escape(title)}</title><style>{STYLE}</style>"]
-    parts.append(f"<h1>{escape(title)}</h1><p>{len(read):,} photos{f', {share_right(known)} right' if known else ''}")
-    parts.append(f"; of each group up to {each} are shown</p>")
+    for prediction in answered:
+        group = ERRORS if prediction.right is False else prediction.classes[0]
+        groups.setdefault(group, []).append(prediction)
+    shown_of_group = max(1, MOST_PICTURES // len(groups))
+    summary = f"{len(answered):,} photos"
+    labelled = [prediction for prediction in answered if prediction.right is not None]
+    if labelled:
+        summary += f", {share_right(labelled)} right"
+    summary += f"; of each group up to {shown_of_group} are shown"
+    parts = [
+        f"<!doctype html><meta charset=utf-8><title>{escape(title)}</title><style>{STYLE}</style>",
+        f"<h1>{escape(title)}</h1><p>{summary}</p>",
+    ]
     for name, members in groups.items():
         if members:
-            figures = "".join(_figure(prediction) for prediction in members[:each])
+            figures = "".join(_figure(prediction) for prediction in members[:shown_of_group])
             parts.append(f"<h2>{escape(name)} <small>{len(members):,}</small></h2><div class=sheet>{figures}</div>")
     page = "".join(parts).replace("\x1b", "\\x1b")
     store.write_bytes(path, page.encode(errors="replace"))
 
 
 def _figure(prediction: Prediction) -> str:
-    photo, wrong = prediction.photo, prediction.right is False
-    answer = f"<b>{escape(prediction.classes[0])}</b>, is {escape(str(photo.label))}<br>" if wrong else ""
+    photo = prediction.photo
+    attributes = ""
+    answer = ""
+    if prediction.right is False:
+        attributes = " class=wrong"
+        answer = f"<b>{escape(prediction.classes[0])}</b>, is {escape(str(photo.label))}<br>"
     place = "/".join(Path(photo.path).parts[-2:])
     return (
-        f"<figure{' class=wrong' * wrong}><img src='{_thumbnail(photo.path)}' alt='{escape(photo.path, quote=True)}'>"
-        f"<figcaption>{answer}{prediction.probabilities[0]:.0%} "
-        f"{escape(place)}</figcaption></figure>"
+        f"<figure{attributes}><img src='{_thumbnail(photo.path)}' alt='{escape(photo.path, quote=True)}'>"
+        f"<figcaption>{answer}{prediction.probabilities[0]:.0%} {escape(place)}</figcaption></figure>"
     )
 
 

@@ -22,24 +22,33 @@ def write_rows(file: Path | None, rows: Sequence[Mapping[str, Cell]]) -> None:
     No cell is a formula to a spreadsheet or a command to a terminal, and all text is valid UTF-8, whatever a file's
     name is.
     """
-    text, shows = io.StringIO(newline=""), file is None and sys.stdout.isatty()
+    on_terminal = file is None and sys.stdout.isatty()
+    text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([defused(name) for name in rows[0]])
     for row in rows:
-        cells = [_text(name, cell) for name, cell in row.items()]
-        writer.writerow([shown(cell) if shows and isinstance(cell, str) else cell for cell in cells])
+        cells = []
+        for name, value in row.items():
+            cell = _safe(name, value)
+            if on_terminal and isinstance(cell, str):
+                cell = shown(cell)
+            cells.append(cell)
+        writer.writerow(cells)
     if file is None:
         sys.stdout.write(text.getvalue())
     else:
         store.write_bytes(file, text.getvalue().encode())
 
 
-def _text(column: str, cell: Cell) -> Cell:
+def _safe(column: str, cell: Cell) -> Cell:
+    """A cell that no spreadsheet computes and no terminal obeys."""
     if not isinstance(cell, str):
         return cell
     text = cell.encode(errors="backslashreplace").decode()
     text = text.replace("\x1b", "\\x1b")  # else `cat` would send the terminal a command
-    return defused_path(text) if column == "path" else defused(text)
+    if column == "path":
+        return defused_path(text)  # stays valid
+    return defused(text)
 
 
 def row_of(prediction: Prediction, *, top: int, inputs: Sequence[str]) -> dict[str, Cell]:
@@ -47,12 +56,16 @@ def row_of(prediction: Prediction, *, top: int, inputs: Sequence[str]) -> dict[s
 
     A column of the input whose name is taken gets the prefix ``input_``, as often as it needs to be its own.
     """
-    row: dict[str, Cell] = {"path": prediction.photo.path, "status": "not read" if prediction.problem else "ok"}
+    status = "not read" if prediction.problem else "ok"
+    row: dict[str, Cell] = {"path": prediction.photo.path, "status": status}
     for rank in range(top):
         suffix = "" if rank == 0 else f"_{rank + 1}"
-        known = rank < len(prediction.classes)
-        row[f"class{suffix}"] = prediction.classes[rank] if known else None
-        row[f"probability{suffix}"] = round(prediction.probabilities[rank], 6) if known else None
+        name = probability = None
+        if rank < len(prediction.classes):
+            name = prediction.classes[rank]
+            probability = round(prediction.probabilities[rank], 6)
+        row[f"class{suffix}"] = name
+        row[f"probability{suffix}"] = probability
     for name in inputs:
         column = name
         while column in row or (column != name and column in inputs):
@@ -64,11 +77,16 @@ def row_of(prediction: Prediction, *, top: int, inputs: Sequence[str]) -> dict[s
 def accuracy_lines(predictions: Sequence[Prediction]) -> list[str]:
     """Accuracy of photos with labels, and the most confused classes."""
     known = [prediction for prediction in predictions if prediction.right is not None]
-    wrong = Counter(f"{one.photo.label} as {one.classes[0]}" for one in known if not one.right)
-    lines = [f"accuracy {share_right(known)}"] if known else []
-    if wrong:
-        confused = ", ".join(f"{pair} ({count})" for pair, count in wrong.most_common(MOST_CONFUSED))
-        lines.append(f"most confused: {confused}")
+    if not known:
+        return []
+    lines = [f"accuracy {share_right(known)}"]
+    confusions: Counter[str] = Counter()
+    for prediction in known:
+        if not prediction.right:
+            confusions[f"{prediction.photo.label} as {prediction.classes[0]}"] += 1
+    if confusions:
+        listed = ", ".join(f"{pair} ({count})" for pair, count in confusions.most_common(MOST_CONFUSED))
+        lines.append(f"most confused: {listed}")
     return lines
 
 
