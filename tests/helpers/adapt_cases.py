@@ -35,3 +35,17 @@ def pile(
 def right(classifier: Tensor, bias: Tensor, images: Pile) -> int:
     """Number of images classified correctly."""
     return int(((images.features @ classifier + bias).argmax(dim=1) == images.labels).sum())
+
+
+def with_foreign_images(images: Pile, *, n_images: int, seed: int = 0) -> Pile:
+    """The pile and images of two things that are no class (label -1), in directions that no text speaks of."""
+    draw = torch.Generator().manual_seed(seed)
+    n_features = images.features.shape[1]
+    spanned, _ = torch.linalg.qr(images.texts)
+    things = torch.randn(2, n_features, generator=draw)
+    things = normalize(things - things @ spanned @ spanned.T, dim=1)
+    which = torch.randint(2, (n_images,), generator=draw)
+    noise = 0.14 * torch.randn(n_images, n_features, generator=draw)
+    foreign = normalize(2 * things[which] + images.features.mean(dim=0) + noise, dim=1)
+    labels = torch.full((n_images,), -1)
+    return Pile(torch.cat([images.features, foreign]), images.texts, torch.cat([images.labels, labels]))

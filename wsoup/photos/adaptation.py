@@ -2,9 +2,9 @@
 
 The guard decides without a label. Adaptation hurts where there are few images for each class; where the texts know
 almost nothing about the images, so that clusters get wrong names; where few of the classes occur, so that true classes
-are split among names; and where it overturns confident predictions. Where it works it predicts fewer classes than the
-texts did, or nearly all of them. Its limits come from labelled photographs (docs/notes/heads.md), the same for every
-pile.
+are split among names; where many images are of no class; and where it overturns confident predictions. Where it works
+it predicts fewer classes than the texts did, or nearly all of them, and a second look (`wsoup.photos.second_look`)
+finds the same answers. Its limits come from labelled photographs (docs/notes/heads.md), the same for every pile.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from wsoup.base.arguments import at_the_door
 from wsoup.base.arrays import Positive
 from wsoup.base.errors import DataError
 from wsoup.core.scoring import normalize
-from wsoup.photos.estimation import Adapted, Statistics, estimate, predict_softly
+from wsoup.photos.estimation import OFF, Adapted, Statistics, estimate, predict_softly
+from wsoup.photos.second_look import agreement, lift, parting, pull
 from wsoup.runtime import threads
 
 FEWEST = 8
@@ -29,8 +30,16 @@ INFORMATION = 0.1
 """Smallest information of the texts' predictions. Sketches at chance have 0.08, photographs 0.4."""
 OVERTURNED = 2 / 3
 """Largest share of predictions that may change, times 1 - information: confident texts may be overturned less."""
+MOST_OVERTURNED = 0.5
+"""Largest share that may change however little the texts know."""
 SPREAD = 0.8
 """Effective classes, as a share of C, from which predictions may spread over more classes than the texts'."""
+LIFT = 0.4
+"""Smallest lift of a class, a log ratio: its text must favour the images that get it by half as much again."""
+PARTING = 3.0
+"""Largest parting: groups of foreign images become 3 to 10 times as distinct as the texts'; others, 1 to 2 times."""
+AGREEMENT = 0.75
+"""Smallest agreement of the second look, for a pull of 1; in proportion to it."""
 KEPT = ": kept the zero-shot classifier"
 
 
@@ -54,8 +63,9 @@ def adapt(
     """
     x = torch.as_tensor(features)
     texts = normalize(checked_classifier(classifier, n_features=x.shape[1])).T.cpu()
-    scale = checked_logit_scale(model) if logit_scale is None else logit_scale
-    return adapted_to(x.cpu(), texts=texts, logit_scale=scale)
+    if logit_scale is None:
+        logit_scale = checked_logit_scale(model)
+    return adapted_to(x.cpu(), texts=texts, logit_scale=logit_scale)
 
 
 def adapted_to(features: Tensor, *, texts: Tensor, logit_scale: float) -> Adapted:
@@ -69,7 +79,8 @@ def adapted_to(features: Tensor, *, texts: Tensor, logit_scale: float) -> Adapte
     Raises:
         DataError: fewer than two classes.
     """
-    n_images, n_classes = len(features), texts.shape[1]
+    n_images = len(features)
+    n_classes = texts.shape[1]
     if n_classes < 2:
         raise DataError("adaptation needs at least two classes")
     classifier = (logit_scale * texts.float()).T.contiguous().T  # each class contiguous, as the centres are
@@ -87,9 +98,22 @@ def _guarded(features: Tensor, *, zero_shot: Adapted, logit_scale: float) -> Ada
     if before.information < INFORMATION:
         told = f"information {before.information:.2f}, adaptation needs {INFORMATION:.2f}"
         return replace(zero_shot, note=f"class texts barely tell these images apart ({told}){KEPT}")
-    adapted, after, predicted_after = estimate(features, zero_shot=zero_shot, logit_scale=logit_scale, mean=before.mean)
+    adapted, after, predicted_after = estimate(
+        features, zero_shot=zero_shot, logit_scale=logit_scale, mean=before.mean, off=OFF
+    )
     unchanged = float((predicted_before == predicted_after).double().mean())
-    if rejection := reject_adapted(before, after, unchanged=unchanged):
+    rejection = reject_adapted(before, after, unchanged=unchanged)
+    if not rejection:
+        rejection = reject_groups(
+            lift=lift(features, zero_shot=zero_shot, texts=before, predictions=predicted_after),
+            parting=parting(features, mean=before.mean, before=predicted_before, after=predicted_after),
+        )
+    if not rejection:  # last, since it estimates twice more
+        rejection = reject_second_look(
+            agreement=agreement(features, zero_shot=zero_shot, logit_scale=logit_scale, mean=before.mean),
+            pull=pull(features, zero_shot=zero_shot, mean=before.mean),
+        )
+    if rejection:
         return replace(zero_shot, note=rejection)
     return adapted
 
@@ -102,7 +126,8 @@ def reject_adapted(texts: Statistics, adapted: Statistics, *, unchanged: float) 
         adapted: of the same images, by centres and weights.
         unchanged: share of the images predicted alike.
     """
-    changed, most = 1 - unchanged, OVERTURNED * (1 - texts.information)
+    changed = 1 - unchanged
+    most = min(MOST_OVERTURNED, OVERTURNED * (1 - texts.information))
     if changed > most:
         return (
             f"adaptation would change {100 * changed:.0f} % of the predictions, more than the {100 * most:.0f} % "
@@ -112,5 +137,31 @@ def reject_adapted(texts: Statistics, adapted: Statistics, *, unchanged: float) 
         return (
             f"adaptation would spread predictions over more classes ({adapted.effective_classes:.2f} of all, "
             f"effective; zero-shot {texts.effective_classes:.2f}), but not nearly all{KEPT}"
+        )
+    return ""
+
+
+def reject_groups(*, lift: float, parting: float) -> str:
+    """Why not to trust the groups of images that adaptation made, or ""; arguments as in `second_look`."""
+    if lift < LIFT:
+        return (
+            f"adaptation would give a class to images that its text hardly favours (lift {lift:.2f}, adaptation needs "
+            f"{LIFT:.2f}), as where few of the classes occur{KEPT}"
+        )
+    if parting > PARTING:
+        return (
+            f"adaptation would make groups {parting:.1f} times as distinct as the texts' (at most {PARTING:.1f}), as "
+            f"where many images are of no class{KEPT}"
+        )
+    return ""
+
+
+def reject_second_look(*, agreement: float, pull: float) -> str:
+    """Why not to trust an answer that depends on how the mean image is read, or ""; arguments as in `second_look`."""
+    least = AGREEMENT * pull
+    if agreement < least:
+        return (
+            f"adaptation depends on how the mean image is read ({100 * agreement:.0f} % of the predictions agree, "
+            f"{100 * min(least, 1):.0f} % are needed), as where few of the classes occur{KEPT}"
         )
     return ""

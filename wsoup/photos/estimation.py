@@ -20,6 +20,7 @@ subtracted, splitting the difference. The result is linear in f: W = s T + A s M
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
@@ -71,11 +72,12 @@ class Adapted:
     def predict(self, features: object) -> Tensor:
         """(N, D) -> (N,) int64, in blocks; ties go to the lowest label."""
         x = rows(features, name="features", size=len(self.classifier))
-        return torch.cat([self.logits(block).argmax(dim=1) for block in x.split(_block_size(self.bias))])
+        answers = [self.logits(block).argmax(dim=1) for _, block in blocks(x, n_classes=len(self.bias))]
+        return torch.cat(answers)
 
 
 def estimate(
-    features: Tensor, *, zero_shot: Adapted, logit_scale: float, mean: Tensor
+    features: Tensor, *, zero_shot: Adapted, logit_scale: float, mean: Tensor, off: float
 ) -> tuple[Adapted, Statistics, Tensor]:
     """Run EM.
 
@@ -84,20 +86,24 @@ def estimate(
         zero_shot: the texts' own classifier.
         logit_scale: s.
         mean: (D,) float64, the mean image.
+        off: share of it to take off; `OFF`, but in a second look.
 
     Returns:
         The classifier of texts, centres and class weights, with statistics of its predictions, and them, (N,).
     """
-    n, n_classes = len(features), len(zero_shot.bias)
-    off = OFF * (mean.float() @ zero_shot.classifier)
-    pile, predictions = predict_softly(features, by=replace(zero_shot, bias=-off))
+    n_images = len(features)
+    n_classes = len(zero_shot.bias)
+    taken_off = off * (mean.float() @ zero_shot.classifier)
+    pile, predictions = predict_softly(features, by=replace(zero_shot, bias=-taken_off))
     for _ in range(ROUNDS):
         centres = normalize(pile.sums + ANCHOR * mean.float())  # (C, D); dividing by n_c + ANCHOR changes no direction
-        weights = (pile.soft_counts + ANCHOR) / (n + n_classes * ANCHOR)
+        weights = (pile.soft_counts + ANCHOR) / (n_images + n_classes * ANCHOR)
         classifier = torch.add(zero_shot.classifier, centres.T, alpha=CENTRES * logit_scale)
-        adapted = Adapted(classifier, weights.log().float() - off, True, "")
-        last, (pile, predictions) = predictions, predict_softly(features, by=adapted)
-        if float((last != predictions).double().mean()) <= SETTLED:
+        adapted = Adapted(classifier, weights.log().float() - taken_off, True, "")
+        last = predictions
+        pile, predictions = predict_softly(features, by=adapted)
+        share_changed = float((last != predictions).double().mean())
+        if share_changed <= SETTLED:
             break
     return adapted, pile, predictions
 
@@ -153,11 +159,9 @@ def predict_softly(features: Tensor, *, by: Adapted) -> tuple[Statistics, Tensor
     soft_counts = torch.zeros(n_classes, dtype=torch.float64)
     predictions = torch.empty(len(features), dtype=torch.int32)
     entropy = 0.0
-    size = _block_size(by.bias)
-    for start in range(0, len(features), size):
-        block = features[start : start + size].float()
+    for part, block in blocks(features, n_classes=n_classes):
         logits = torch.addmm(by.bias, block, by.classifier)
-        predictions[start : start + size] = logits.argmax(dim=1)
+        predictions[part] = logits.argmax(dim=1)
         log_p = logits.log_softmax(dim=1)
         p = log_p.exp()
         entropy -= float(log_p.mul_(p).sum(dim=1).sum(dtype=torch.float64))
@@ -167,6 +171,9 @@ def predict_softly(features: Tensor, *, by: Adapted) -> tuple[Statistics, Tensor
     return Statistics(sums, soft_counts, counts.double(), entropy), predictions
 
 
-def _block_size(bias: Tensor) -> int:
-    """Images per block for the classes of `bias` (C,)."""
-    return max(1, LOGITS_PER_BLOCK // len(bias))
+def blocks(features: Tensor, *, n_classes: int) -> Iterator[tuple[slice, Tensor]]:
+    """Features in order, in float32, so many at a time that their logits fit `LOGITS_PER_BLOCK`; and which they are."""
+    size = max(1, LOGITS_PER_BLOCK // n_classes)
+    for start in range(0, len(features), size):
+        part = slice(start, start + size)
+        yield part, features[part].float()
