@@ -33,22 +33,23 @@ def check_command(
     from wsoup.check.findings import findings
     from wsoup.check.whole import load_params
     from wsoup.disk import code
+    from wsoup.pipeline.inputs import lacking
     from wsoup.pipeline.packages import check_packages
 
     console = Terminal()
-    problems = findings(load_params(params), deep=deep)
-    for finding in problems:
+    every = findings(load_params(params), deep=deep)
+    for finding in every:
         console.plain(str(finding))
-    wrong = any(finding.kind == "error" for finding in problems)
+    errors = list(lacking(params))
     if sys.flags.safe_path:
-        console.plain("error: PYTHONSAFEPATH is set, so Python finds no module `stages` here: unset it for `dvc repro`")
-        wrong = True
+        errors.append("PYTHONSAFEPATH is set, so Python finds no module `stages` here: unset it for `dvc repro`")
     try:
         check_packages(code.installed())
     except WsoupError as error:
-        console.plain(f"error: {error}")
-        wrong = True
-    if wrong:
+        errors.append(str(error))
+    for text in errors:
+        console.plain(f"error: {text}")
+    if errors or any(finding.kind == "error" for finding in every):
         raise typer.Exit(1)
 
 

@@ -1,14 +1,15 @@
-"""What a stage reads, and whether it changed while the stage ran.
+"""What a stage reads, by dvc.yaml, and whether it changed while the stage ran.
 
 DVC hashes params, code and data after a stage has ended, so it would record an edit made during the run as what made
 the results. A stage therefore compares its inputs at its end with those at its start, and ends with an error if they
 differ: DVC records nothing, and finished shards are kept. Nobody sees the moment between this and DVC's own look.
 """
 
+import difflib
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from wsoup.base.errors import ChangedError, one_line
 from wsoup.params.reading import read_yaml
@@ -17,10 +18,22 @@ DVC_YAML = Path("dvc.yaml")
 PARAMS = "params.yaml"
 IGNORED = re.compile(r"(__init__\.py|.*\.pyc|.*\.tmp)")
 """Files that DVC leaves out (.dvcignore)."""
+OWN_COMMAND = "python -m stages."
 PLACEHOLDER = re.compile(r"\$\{([^}]+)\}")
 
-Entry = tuple[Mapping[str, Any], Mapping[str, Any]]
-"""A stage in dvc.yaml, and what its ``${...}`` stand for."""
+
+class Entry(NamedTuple):
+    """A stage of dvc.yaml.
+
+    Attributes:
+        section: its own part of the file; of a foreach, the `do`.
+        scope: what its ``${...}`` stand for.
+        item: the key in params.yaml of its item, such as ``soups.word``; "" if it has none.
+    """
+
+    section: Mapping[str, Any]
+    scope: Mapping[str, Any]
+    item: str = ""
 
 
 def read_inputs(stage: str) -> dict[str, object]:
@@ -34,15 +47,15 @@ def read_inputs(stage: str) -> dict[str, object]:
     entries = _entries()
     if stage not in entries:
         return {}  # the stage itself says which names there are
+    entry = entries[stage]
     states: dict[str, object] = {}
     contents: dict[str, Mapping[str, Any]] = {}
-    for file, key in _params_of(entries[stage]):
+    for file, key in _params_of(entry):
         if file not in contents:
             contents[file] = read_yaml(file)
         states[f"{file}: {key}"] = _at(contents[file], key)
-    section, scope = entries[stage]
-    for dep in section.get("deps", []):
-        for path in _files(Path(_filled(dep, scope))):
+    for dep in entry.section.get("deps", []):
+        for path in _files(Path(_filled(dep, entry.scope))):
             states[str(path)] = _state(path)
     return states
 
@@ -52,12 +65,50 @@ def outs_by_stage() -> dict[str, list[str]]:
     if not DVC_YAML.is_file():
         return {}
     outs: dict[str, list[str]] = {}
-    for name, (section, scope) in _entries().items():
+    for name, entry in _entries().items():
         outs[name] = []
-        for out in [*section.get("outs", []), *section.get("metrics", [])]:
-            path = out if isinstance(out, str) else next(iter(out))  # a path with options is a mapping of one key
-            outs[name].append(_filled(path, scope))
+        for out in _written(entry):
+            outs[name].append(_filled(out, entry.scope))
     return outs
+
+
+def lacking(params: str | Path = PARAMS) -> Iterator[str]:
+    """A sentence for each key that dvc.yaml names and params.yaml lacks, though params may do without it.
+
+    DVC refuses to read the pipeline then, or to run a stage after those before it have run, and names no other key.
+
+    Args:
+        params: the file to look at.
+    """
+    if not DVC_YAML.is_file():
+        return
+    values = read_yaml(params)
+    stages: dict[str, str] = {}
+    for stage, entry in _entries(params).items():
+        # A project may have stages of its own, whose keys are its own affair.
+        if entry.section.get("cmd", "").startswith(OWN_COMMAND):
+            for key in _needed(entry):
+                if _at(values, key) is None:
+                    stages.setdefault(key, stage)
+    for key, stage in stages.items():
+        section, _, last = key.rpartition(".")
+        siblings = _at(values, section) if section else values
+        near = difflib.get_close_matches(last, siblings, n=1) if isinstance(siblings, Mapping) else []
+        step = f"did you mean {near[0]!r}?" if near else "add it (docs/params.md explains it)"
+        yield f"{params} lacks {key!r}, which {DVC_YAML} names for stage {stage}; {step}"
+
+
+def _needed(entry: Entry) -> Iterator[str]:
+    """Keys of params.yaml without which DVC does not run a stage."""
+    for file, key in _params_of(entry):
+        if file == PARAMS:
+            yield key
+    for text in [*entry.section.get("deps", []), *_written(entry)]:
+        for key in PLACEHOLDER.findall(text):
+            if key.startswith("item."):
+                yield f"{entry.item}{key.removeprefix('item')}"
+            elif key not in ("key", "item"):
+                yield key
 
 
 def check_unchanged(stage: str, *, since: Mapping[str, object]) -> None:
@@ -76,31 +127,44 @@ def check_unchanged(stage: str, *, since: Mapping[str, object]) -> None:
         )
 
 
-def _entries() -> dict[str, Entry]:
+def _entries(file: str | Path = PARAMS) -> dict[str, Entry]:
     """Every stage of dvc.yaml by its name, such as ``soup@word``."""
-    params = read_yaml(PARAMS)
+    params = read_yaml(file)
     entries: dict[str, Entry] = {}
-    for name, section in read_yaml(DVC_YAML)["stages"].items():
+    for name, section in read_yaml(DVC_YAML).get("stages", {}).items():
         if "foreach" not in section:
-            entries[name] = section, params
+            entries[name] = Entry(section, params)
             continue
         each = section["foreach"]
-        if isinstance(each, str):
-            each = _filled(each, params)
-        items = each if isinstance(each, Mapping) else dict(zip(each, each, strict=True))
+        place = ""
+        if isinstance(each, str):  # such as ${soups}
+            place = each[2:-1]
+            each = _at(params, place)
+        items = each
+        if not isinstance(each, Mapping):
+            items = {str(item): item for item in each or ()}
         for key, item in items.items():
-            entries[f"{name}@{key}"] = section["do"], {**params, "key": key, "item": item}
+            scope = {**params, "key": key, "item": item}
+            entries[f"{name}@{key}"] = Entry(section["do"], scope, f"{place}.{key}")
     return entries
 
 
 def _params_of(entry: Entry) -> Iterator[tuple[str, str]]:
     """The file and the dotted key of each of a stage's params; most are of params.yaml, which DVC leaves unsaid."""
-    section, scope = entry
-    for param in section.get("params", []):
+    for param in entry.section.get("params", []):
         by_file = param if isinstance(param, Mapping) else {PARAMS: [param]}
         for file, keys in by_file.items():
             for key in keys:
-                yield file, _filled(key, scope)
+                yield file, _filled(key, entry.scope)
+
+
+def _written(entry: Entry) -> Iterator[str]:
+    """Outs and metrics as dvc.yaml has them; one with options is a mapping of its path."""
+    for out in [*entry.section.get("outs", []), *entry.section.get("metrics", [])]:
+        if isinstance(out, str):
+            yield out
+        else:
+            yield from out
 
 
 def _filled(text: str, scope: Mapping[str, Any]) -> Any:

@@ -19,6 +19,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from wsoup.base.errors import MismatchError, WsoupError
+from wsoup.check.whole import load_params
 from wsoup.disk import code
 from wsoup.disk.atomic import check_no_link, remove_half_written
 from wsoup.disk.shards import Owner
@@ -59,6 +60,8 @@ def _run(main: Callable[..., None], script: Path, *, item: str | None) -> None:
     """Do the work of a stage between its checks."""
     name = script.stem if item is None else f"{script.stem}@{item}"
     _check_tree(script)
+    # All of it: a mistyped key of a later stage must not be found after this one's hours.
+    load_params()
     check_packages(code.packages(script))
     outs = outs_by_stage()
     places = _places(outs)
