@@ -50,7 +50,7 @@ def main(owner: Owner) -> None:
     soup = params.report.soup
     mode = judged_mode(soup, mode=params.report.mode)
     tables = {"results": counts.filter(pc.invert(single)), "texts": counts.filter(single)}
-    tables |= judged_tables(answers, material, soup=soup, mode=mode, encoder=texts)
+    tables |= judged_tables(answers, material, soup=soup, mode=mode, encoder=texts, run=run)
     pools = {"words": material.words, "descriptors": material.descriptors}
     if material.waffle:
         pools["waffle"] = material.waffle

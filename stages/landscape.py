@@ -8,7 +8,7 @@ from wsoup.disk import store
 from wsoup.disk.shards import Owner, Shard
 from wsoup.evaluate import landscape
 from wsoup.evaluate.params import LandscapeParams
-from wsoup.evaluate.testsets import load_tests
+from wsoup.evaluate.testsets import identity, load_tests
 from wsoup.finetune.training_set import start_words
 from wsoup.finetune.tuned import load_tuned, read_config
 from wsoup.params.section import load, one_of
@@ -49,7 +49,7 @@ def main(owner: Owner, method: str) -> None:
         return json.dumps([plane.count(point) for point in row]).encode()
 
     rows = landscape.rows_of_points(steps=section.steps, margin=section.margin)
-    inputs = [tuned.id, source.template, member, landscape.identity(tests)]
+    inputs = [tuned.id, source.template, member, identity(tests)]
     shards = [Shard(owner, [*inputs, row], partial(count, row), size=len(row)) for row in rows]
     counts: dict[landscape.Point, list[int]] = {}
     finished = finish_shards(shards, label=f"landscape {method}", unit="point")

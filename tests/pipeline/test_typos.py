@@ -32,14 +32,14 @@ def errors(printed: str) -> list[str]:
 
 
 def test_a_mistyped_key_of_a_later_stage_is_found_before_the_search(edited: Project) -> None:
-    """k0 is edited as well, so the soup is first to run; the method with the typo is trained after it."""
+    """k0 is edited as well, so the soup is first to run; the method with the typo is trained on it."""
     edited.edit("soups.word", k0=3)
-    renamed(edited, "finetune.methods.ce", old="prompt_factor", new="promt_factor")
+    renamed(edited, "finetune.methods.coop_diverse", old="prompt_factor", new="promt_factor")
     shards = sorted(edited.folder.glob(".cache/wsoup/soup@word/*/*"))
-    printed = edited.run("dvc", "repro", "soup@word", "finetune@ce", good=False)
+    printed = edited.run("dvc", "repro", "finetune@coop_diverse", good=False)
     problem = (
-        "error: params.yaml: unknown key 'finetune.methods.ce.promt_factor'; did you mean 'prompt_factor'?; "
-        "key 'finetune.methods.ce.prompt_factor' is missing"
+        "error: params.yaml: unknown key 'finetune.methods.coop_diverse.promt_factor'; did you mean 'prompt_factor'?; "
+        "key 'finetune.methods.coop_diverse.prompt_factor' is missing"
     )
     assert errors(printed) == [problem]
     assert printed.count("Running stage") == 1
@@ -51,8 +51,8 @@ def test_a_mistyped_key_of_a_later_stage_is_found_before_the_search(edited: Proj
 @pytest.mark.parametrize(
     ("setting", "problem"),
     [
-        ("patience=0", "soups.word.patience: 0 is not valid: input should be greater than or equal to 1"),
-        ("k0=13", "soups.word: k0 (13) must not exceed k1 (12)"),
+        ("patience=0", "soups.word.patience: 0 is not valid: it must be 1 or more"),
+        ("k0=13", "soups.word: k0 (13) must not exceed k1 (12): it is taken from the top k1"),
     ],
 )
 def test_an_experiment_with_an_impossible_value_fails_in_one_line(edited: Project, setting: str, problem: str) -> None:
@@ -63,7 +63,9 @@ def test_an_experiment_with_an_impossible_value_fails_in_one_line(edited: Projec
 
 def test_what_dvc_refuses_without_a_word_is_said_by_check(edited: Project) -> None:
     """The key is optional for wsoup, but dvc.yaml names it."""
-    renamed(edited, "candidates.words", old="watch", new="path")
+    params = yaml.safe_load((edited.folder / "params.yaml").read_text())
+    del params["candidates"]["words"]["watch"]
+    edited.write_params(params)
     assert "Could not find 'candidates.words.watch'" in edited.run("dvc", "status", good=False)
     sentence = (
         "params.yaml lacks 'candidates.words.watch', which dvc.yaml names for stage candidates; "

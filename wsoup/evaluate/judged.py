@@ -27,6 +27,7 @@ from wsoup.evaluate.rows import (
     row_name,
 )
 from wsoup.evaluate.testsets import WHERE, TestSet
+from wsoup.search.rank.source import Run
 from wsoup.texts.encoder import PromptEncoder
 
 RIGHT = pa.schema(
@@ -45,7 +46,13 @@ CONFUSION = pa.schema([("dataset", pa.string()), *_PREDICTED, ("n_images", pa.in
 
 
 def judged_tables(
-    answers: Sequence[Answers], material: Material, *, soup: str, mode: Mode, encoder: PromptEncoder
+    answers: Sequence[Answers],
+    material: Material,
+    *,
+    soup: str,
+    mode: Mode,
+    encoder: PromptEncoder,
+    run: Run | None = None,
 ) -> dict[str, pa.Table]:
     """Tables of the verdict: `RIGHT`, and `FLIPS` and `CONFUSION` of the run's main soup.
 
@@ -55,12 +62,14 @@ def judged_tables(
         soup: name of the main soup.
         mode: the mode in which it is judged.
         encoder: encodes the random controls and the main soup.
+        run: as for `mean_texts`.
     """
     tests = [of_dataset.test for of_dataset in answers]
     names = judged_soups(list(material.soups))
     pair = together_rows(soup, material=material)
     # Encoded apart from the tables' rows, whose features stay the same to the last bit.
-    encoded = mean_texts([*pair, *random_rows(material, soups=names)], tests=tests, encoder=encoder)
+    rows = [*pair, *random_rows(material, soups=names)]
+    encoded = mean_texts(rows, tests=tests, encoder=encoder, run=run, label="evaluate controls")
     controls = answers_of(encoded, tests=tests)
     right = [right_images(answers, soups=names), right_images(controls, soups=names)]
     changes = [predictions(of_dataset, pair=pair, mode=mode) for of_dataset in controls]

@@ -19,7 +19,6 @@ from torch.nn import functional as F
 
 from wsoup.core.draws import named_seed
 from wsoup.core.scoring import correct
-from wsoup.disk import store
 from wsoup.evaluate.testsets import COUNTS, WHERE, ClassPrompts, TestSet
 from wsoup.finetune.student import Student
 from wsoup.finetune.towers import Texts, TrainableTextTower
@@ -160,16 +159,6 @@ class Plane:
             right = correct(test.image_features, test.labels, features[self.classes.of(test)])
             counts.append(int(right.sum()))
         return counts
-
-
-def identity(tests: Sequence[TestSet]) -> list[object]:
-    """What determines the counts on these datasets, as JSON values for the resume key."""
-    values: list[object] = []
-    for test in tests:
-        sums = test.image_features.double().sum(dim=1)
-        images = store.fingerprint([test.labels.tolist(), sums.tolist()])
-        values.append([test.name, test.template, test.class_names, images])
-    return values
 
 
 def table(counts: Mapping[Point, Sequence[int]], *, tests: Sequence[TestSet], seed: int) -> pa.Table:

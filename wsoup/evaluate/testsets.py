@@ -115,3 +115,13 @@ def load_tests(
             )
         )
     return tests
+
+
+def identity(tests: Sequence[TestSet]) -> list[object]:
+    """What determines the counts on these datasets, as JSON values for the resume key."""
+    values: list[object] = []
+    for test in tests:
+        sums = test.image_features.double().sum(dim=1)
+        images = store.fingerprint([test.labels.tolist(), sums.tolist()])
+        values.append([test.name, test.role, test.template, test.class_names, images])
+    return values

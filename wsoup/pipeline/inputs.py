@@ -93,8 +93,12 @@ def lacking(params: str | Path = PARAMS) -> Iterator[str]:
     for key, stage in stages.items():
         section, _, last = key.rpartition(".")
         siblings = _at(values, section) if section else values
-        near = difflib.get_close_matches(last, siblings, n=1) if isinstance(siblings, Mapping) else []
-        step = f"did you mean {near[0]!r}?" if near else "add it (docs/params.md explains it)"
+        step = "add it (docs/params.md explains it)"
+        if isinstance(siblings, Mapping):
+            # Params knows all keys that are there, so one very much like it is what dvc.yaml should name.
+            near = difflib.get_close_matches(last, siblings, n=1, cutoff=0.75)
+            if near:
+                step = f"did you mean {near[0]!r}?"
         yield f"{params} lacks {key!r}, which {DVC_YAML} names for stage {stage}; {step}"
 
 

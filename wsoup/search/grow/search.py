@@ -58,7 +58,14 @@ class Search:
         """Search the members of one part: JSON for `soup`."""
         meter = Meter(self.source, seed=self.seed, period=self.ranked.period)
         members = self._counted(self.definition.members(self.ranked, meter, part=number))
-        return json.dumps({"members": [each.as_json() for each in members], "cost": meter.cost().as_json()}).encode()
+        made: dict[str, object] = {
+            "members": [member.as_json() for member in members],
+            "cost": meter.cost().as_json(),
+        }
+        if number == 0:
+            # Beside the first members, so that a run whose parts are finished encodes nothing.
+            made["class_name_correct"] = int(Meter(self.source, seed=self.seed, period=True).count([""])[0])
+        return json.dumps(made).encode()
 
     def _counted(self, members: Sequence[Member]) -> list[Member]:
         """Members with their final counts: alone, or of the soup up to each of them; texts have the final period."""
@@ -85,7 +92,7 @@ class Search:
             members=tuple(Member.from_json(member) for part in found for member in part["members"]),
             made_with=made_with,
             preprocessing=self.source.encoder.preprocessing,
-            class_name_correct=int(Meter(self.source, seed=self.seed, period=True).count([""])[0]),
+            class_name_correct=found[0]["class_name_correct"],
             cost={
                 "ranking": NOTHING if self.definition.unranked else self.pool.cost,
                 "search": sum((Cost(**part["cost"]) for part in found), NOTHING),

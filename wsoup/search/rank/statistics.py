@@ -12,7 +12,8 @@ N paired draws. Source: this project.
 """
 
 from collections.abc import Iterator, Sequence
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from itertools import groupby
 
 import numpy as np
@@ -191,13 +192,31 @@ def scores_in_shards(
         owner: owner of the resume state.
         label: label of the progress bar.
     """
-    images, parts = source.images(), shards(texts, size=size)
-    baseline_right = right_by_name(source, images=images, period=period)
+    scoring = _Scoring(source, period)
     about = identity(source)
-
-    def score(part: Sequence[str]) -> bytes:
-        return pack_arrays(scores(source, part, images=images, baseline_right=baseline_right, period=period))
-
-    work = [Shard(owner, [about, period, list(part)], partial(score, part)) for part in parts]
+    work = []
+    for part in shards(texts, size=size):
+        work.append(Shard(owner, [about, period, list(part)], partial(scoring.of, part)))
     scored = [unpack_arrays(payload, origin=label) for payload in finish_shards(work, label=label, unit="shard")]
     return {name: np.concatenate([part[name] for part in scored], axis=1) for name in COLUMNS}
+
+
+@dataclass(frozen=True)
+class _Scoring:
+    """What all shards share, computed when the first of them is: a run whose shards are finished encodes nothing."""
+
+    source: Source
+    period: bool
+
+    @cached_property
+    def images(self) -> ImageSet:
+        return self.source.images()
+
+    @cached_property
+    def baseline_right(self) -> Tensor:
+        return right_by_name(self.source, images=self.images, period=self.period)
+
+    def of(self, texts: Sequence[str]) -> bytes:
+        """`scores` of some texts."""
+        columns = scores(self.source, texts, images=self.images, baseline_right=self.baseline_right, period=self.period)
+        return pack_arrays(columns)
