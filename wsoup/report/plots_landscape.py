@@ -11,8 +11,8 @@ from wsoup.report.tables import TableCells
 
 FINER = 4
 """Steps drawn for each measured step of a plane, in both directions."""
-TO_SOUP = "to the soup's first member"
-TO_RANDOM = "to random words"
+TO_SOUP = "to B, the soup"
+TO_RANDOM = "to A, random words"
 
 
 def plane(tables: Mapping[str, Path]) -> Sequence[TableCells]:
