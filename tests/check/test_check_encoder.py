@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from project import ROOT
+from project import ROOT, miniature_params
 from run_cli import run
 from small_world import COLOURS, TINY_CONFIG, write_image_folder
 
 from wsoup.base.errors import ModelError
-from wsoup.check.findings import encoder as check_encoder
+from wsoup.check.encoder import encoder as check_encoder
+from wsoup.check.finding import Finding
+from wsoup.check.remembered import encoder_inputs, remembered
 from wsoup.check.whole import parse_params
 from wsoup.params.inputs import EncoderParams
 from wsoup.towers.encoder import load_encoder
@@ -133,3 +135,30 @@ def test_profile_own_writes_whole_paths_and_a_config_is_one_more_key(in_tmp, tin
     assert (code, "--pretrained is empty, which would mean random weights" in errors) == (1, True)
     printed = run("profile", "own", "--images", "photos", "--model", "hf-hub:laion/CLIP-ViT-B-32")[1]
     assert yaml.safe_load(printed)["encoder"].get("pretrained") is None
+
+
+def test_the_model_is_looked_at_again_only_when_something_changed(in_tmp, tiny_encoder_files):
+    """What the last look found is kept with all that it depends on; what was wrong is not kept."""
+    folder = in_tmp / "encoder"
+    shutil.copytree(tiny_encoder_files["watch"], folder)
+    config = folder / "tiny-clip.json"
+    own = {"config": str(config), "pretrained": str(folder / "tiny.safetensors"), "watch": str(folder)}
+    raw = miniature_params(tiny_encoder_files | own)
+    params = parse_params(raw, origin="params.yaml")
+    looks = []
+
+    def look(kind):
+        looks.append(kind)
+        return [Finding(kind, "encoder", "a sentence")]
+
+    def found(kind="fact"):
+        return remembered("encoder", inputs=encoder_inputs(params), look=lambda: look(kind))
+
+    assert found() == found() == [Finding("fact", "encoder", "a sentence")]
+    assert len(looks) == 1
+    config.write_text(config.read_text() + "\n")
+    assert [finding.kind for finding in [*found("error"), *found("error")]] == ["error", "error"]
+    assert len(looks) == 3
+    assert [finding.kind for finding in [*found("warning"), *found("error")]] == ["warning", "warning"]
+    Path(".cache/wsoup/check/encoder.checked").write_bytes(b"damaged")
+    assert [finding.kind for finding in found()] == ["fact"]

@@ -17,7 +17,7 @@ from project import DESCRIPTORS, WORDS, miniature_params
 
 from wsoup.base.errors import LONGEST, WsoupError
 from wsoup.check import preflight
-from wsoup.check.datasets import long_texts
+from wsoup.check.encoder import long_texts
 from wsoup.check.whole import parse_params
 from wsoup.cli.app import app
 from wsoup.disk.files import Artifacts

@@ -1,12 +1,12 @@
 """What `wsoup check` says of a dataset: what is there, what is wrong, and what is probably a mistake.
 
-Of the disk, only the digest cache is written.
+On disk, only the cache folder is written.
 """
 
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,20 +14,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wsoup.base import remote
-from wsoup.base.errors import DataError, WsoupError, one_line
+from wsoup.base.errors import DataError, WsoupError
 from wsoup.check.finding import Finding
+from wsoup.check.remembered import encoder_inputs, remembered
 from wsoup.check.whole import Params, covers
-from wsoup.core import prompts
 from wsoup.datasets import digests, manifest, paper
 from wsoup.datasets.listing import Listing, some
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
-from wsoup.images.decode import load_rgb
 from wsoup.params.inputs import DatasetParams
 from wsoup.runtime.threads import cores
-from wsoup.search.rank import gpt, gpt_classes, pools
-from wsoup.texts.tokens import too_long
-from wsoup.towers.models import tokenizer_of
+from wsoup.search.rank import gpt, gpt_classes
 
 UNCAPTIONED = re.compile(r"[a-z][A-Z]|_|\w-\w|\w\d{2,}|^\d+$|\.$")
 """Class names that no caption would contain: CamelCase, joined by _ or -, codes; or ending in a period, which the
@@ -87,8 +84,8 @@ def _images(name: str, listing: Listing, *, params: Params, deep: bool) -> Itera
             gpt_names=section.gpt_names or {},
         )
     if name == params.source:
-        for problem in long_texts(params, class_names=class_names):
-            yield Finding("error", "", problem)
+        inputs = [encoder_inputs(params), *_pool_inputs(params), section.template, class_names]
+        yield from remembered("long_texts", inputs=inputs, look=lambda: _long_texts(params, class_names=class_names))
 
 
 def _facts(name: str, listing: Listing, *, section: DatasetParams, table: pa.Table) -> Iterator[str]:
@@ -130,6 +127,7 @@ def _file_faults(listing: Listing, *, paths: list[str]) -> list[str]:
 
 def _undecodable(listing: Listing, *, paths: list[str]) -> list[str]:
     """The first few images that cannot be decoded, and the number of the others."""
+    from wsoup.images.decode import load_rgb  # torch and torchvision: two seconds
 
     def reason(path: str) -> str | None:
         try:
@@ -194,24 +192,18 @@ def _changes(new: dict[str, str], *, path: Path) -> str:
     return ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
 
 
-def long_texts(params: Params, *, class_names: Sequence[str]) -> Iterator[str]:
-    """Each descriptor, and each word from the user's own list, that is too long after one of the source's classes."""
+def _pool_inputs(params: Params) -> list[object]:
+    """What determines the texts of the pools that are the user's own, as JSON values."""
     candidates = params.candidates
-    if candidates.on_long_text == "skip":
-        return
-    try:
-        tokenizer = tokenizer_of(params.encoder.model)
-        texts = {"descriptors": pools.descriptors(candidates.descriptors.paths)}
-        if candidates.words.path is not None:
-            texts["words"] = pools.words_from_file(candidates.words.path, count=candidates.words.count)
-    except WsoupError:  # a missing pool or model is reported elsewhere
-        return
-    stems = prompts.stems(params.datasets[params.source].template, class_names)
-    for pool, pool_texts in texts.items():
-        for stem, text in too_long(pool_texts, stems=stems, tokenizer=tokenizer):
-            shown = one_line(text, limit=160)
-            after = one_line(stem, limit=160)
-            yield (
-                f"candidates.{pool}: {shown!r} does not fit the model's context after {after!r}; "
-                "shorten it or leave it out, or set candidates.on_long_text: skip"
-            )
+    digests_of_files = []
+    for path in (*candidates.descriptors.paths, candidates.words.path):
+        if path is not None and os.path.isfile(path):
+            digests_of_files.append(store.sha256_file(path))
+    return [candidates.model_dump(mode="json"), digests_of_files]
+
+
+def _long_texts(params: Params, *, class_names: list[str]) -> Iterator[Finding]:
+    from wsoup.check.encoder import long_texts  # torch and open_clip: three seconds
+
+    for problem in long_texts(params, class_names=class_names):
+        yield Finding("error", "", problem)
