@@ -44,7 +44,7 @@ def main(owner: Owner, pool: str) -> None:
         "cost": cost_of(pooled, period=period, source=source).as_json(),
     }
     table = pa.table(repeated | {name: columns[name].ravel() for name in COLUMNS})
-    store.write_table(run.artifacts.scores(pool), table, attributes=attributes)
+    store.write_table(run.artifacts.scores(pool), table, attributes=attributes, with_checksums=True)
     best = int(columns["n_correct"][0].argmax())
     print(
         f"{run.artifacts.scores(pool)}: {len(pooled)} candidates; best for seed {params.seeds[0]}: {texts[best]!r}; "

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from wsoup.base.errors import MismatchError, MissingError, StorageError
-from wsoup.disk import store
+from wsoup.disk import checksums, store
 from wsoup.disk.features import ImageFeatures, read_features, write_features
 
 ENCODER = {"model": "m", "pretrained": "p", "config": "c", "weights": "w", "quick_gelu": False, "precision": "fp32"}
@@ -176,6 +176,41 @@ def test_a_damaged_table_is_one_clear_error(tmp_path, spoil):
     for read in (store.read_table, store.table_attributes):
         with pytest.raises(MismatchError, match=r"x.parquet cannot be read as Parquet \(.*; remove it and run"):
             read(path)
+
+
+def test_a_flipped_bit_of_a_table_with_checksums_is_noticed_or_changes_nothing(tmp_path):
+    """Parquet's own statistics and names of programs may be damaged: nobody reads them."""
+    path = tmp_path / "x.parquet"
+    draw = np.random.default_rng(0)
+    table = pa.table({"text": [f"word {i}" for i in range(50)], "n_correct": draw.integers(90, size=50)})
+    about = {"encoder": {"weights": "1f"}, "pool": "words"}
+    store.write_table(path, table, attributes=about, with_checksums=True)
+    whole = path.read_bytes()
+    noticed = 0
+    for i in range(4, len(whole), 3):
+        path.write_bytes(whole[:i] + bytes([whole[i] ^ (1 << i % 8)]) + whole[i + 1 :])
+        try:
+            read, attributes = store.read_table(path), store.table_attributes(path)
+        except MismatchError:
+            noticed += 1
+            continue
+        assert (read.to_pydict(), dict(attributes)) == (table.to_pydict(), about), i
+    assert noticed > len(whole) / 3 / 2
+
+
+def test_checksums_of_a_table_are_of_its_values(tmp_path):
+    """Chunks and encodings do not matter; a number that became another type does."""
+    path = tmp_path / "x.parquet"
+    table = pa.table({"text": ["b", "a"], "k2": [0.5, float("nan")]})
+    chunked = pa.concat_tables([table.slice(1), table.slice(0, 1)]).take([1, 0])
+    assert checksums.of_columns(chunked) == checksums.of_columns(table)
+    assert checksums.of_columns(pa.table({"k2": [1]})) != checksums.of_columns(pa.table({"k2": [1.0]}))
+    store.write_table(path, table, with_checksums=True)
+    damaged = pq.read_table(path).set_column(0, "text", pa.array(["b", "A"]))
+    pq.write_table(damaged, path)
+    with pytest.raises(MismatchError, match=r"column text is damaged: its checksum differs\); remove it and run"):
+        store.read_table(path)
+    assert store.read_table(path, columns=["k2"]).num_rows == 2
 
 
 def test_a_table_that_another_program_wrote_is_refused(tmp_path):

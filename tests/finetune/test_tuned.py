@@ -88,6 +88,35 @@ def test_weights_that_do_not_fit_their_config_are_refused(tiny_encoder, colours,
         load_tuned(tmp_path, encoder=tiny_encoder)
 
 
+def test_a_flipped_bit_of_weights_or_snapshots_is_noticed(tiny_encoder, colours, tmp_path):
+    shared = finetune_params(iterations=1)
+    method = shared.methods["coop"].model_copy(update={"snapshots": SnapshotParams(every=1, images=1)})
+    run = Trainer(tiny_encoder, source=colours, method=method, shared=shared, seed=3)
+    store(tmp_path, run, "coop")
+    for name, iteration in (("weights.safetensors", None), ("snapshots.safetensors", 1)):
+        path = tmp_path / name
+        whole = path.read_bytes()
+        for i in (len(whole) - 1, len(whole) - 40):
+            path.write_bytes(whole[:i] + bytes([whole[i] ^ 1]) + whole[i + 1 :])
+            with pytest.raises(MismatchError, match=rf"{name} is damaged: its checksum .* `dvc repro finetune`"):
+                load_tuned(tmp_path, encoder=tiny_encoder, iteration=iteration)
+        path.write_bytes(whole)
+        load_tuned(tmp_path, encoder=tiny_encoder, iteration=iteration)
+
+
+def test_a_flipped_bit_of_the_header_is_noticed(tiny_encoder, colours, tmp_path):
+    """Of names, shapes, places and the checksum itself."""
+    store(tmp_path, trained(tiny_encoder, colours, "coop"), "coop")
+    path = tmp_path / "weights.safetensors"
+    whole = path.read_bytes()
+    n_header = int.from_bytes(whole[:8], "little")
+    header = whole[8 : 8 + n_header].rstrip()
+    for i in range(8, 8 + len(header), 5):
+        path.write_bytes(whole[:i] + bytes([whole[i] ^ 1]) + whole[i + 1 :])
+        with pytest.raises(MismatchError, match=r"weights.safetensors .*dvc repro"):
+            load_tuned(tmp_path, encoder=tiny_encoder)
+
+
 def test_a_folder_without_a_model_is_an_error(tiny_encoder, tmp_path):
     with pytest.raises(MissingError, match=r"config\.json does not exist.*dvc repro finetune"):
         load_tuned(tmp_path / "nothing", encoder=tiny_encoder)

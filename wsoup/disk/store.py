@@ -23,6 +23,7 @@ from safetensors.numpy import load, save
 
 from wsoup.base import remote
 from wsoup.base.errors import DataError, MismatchError, MissingError, WsoupError, one_line
+from wsoup.disk import checksums
 from wsoup.disk.atomic import replacing, write_bytes
 from wsoup.disk.files import read_file
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ROWS_PER_GROUP = 100_000
+CHECKSUMS = "wsoup checksums"
+"""Key of the metadata of a table."""
 CACHE_MARK = "CACHEDIR.TAG"
 
 
@@ -109,11 +112,27 @@ def read_object(path: str | Path) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------------------- Parquet
 
 
-def write_table(path: str | Path, table: pa.Table, *, attributes: Mapping[str, Any] = MappingProxyType({})) -> None:
-    """Write a Parquet table, with `attributes` (JSON values) in the schema's metadata under ``wsoup``."""
+def write_table(
+    path: str | Path,
+    table: pa.Table,
+    *,
+    attributes: Mapping[str, Any] = MappingProxyType({}),
+    with_checksums: bool = False,
+) -> None:
+    """Write a Parquet table.
+
+    Args:
+        path: the file.
+        table: its columns.
+        attributes: JSON values, stored in the schema's metadata under ``wsoup``.
+        with_checksums: also store a checksum of each column and of the attributes, which every reader compares.
+    """
     import pyarrow.parquet as pq
 
     metadata = {"wsoup": json.dumps(dict(attributes), sort_keys=True)}
+    if with_checksums:
+        digests = {"attributes": fingerprint(dict(attributes)), "columns": checksums.of_columns(table)}
+        metadata[CHECKSUMS] = json.dumps(digests, sort_keys=True)
     table = table.replace_schema_metadata(metadata)
     with replacing(path) as temporary:
         pq.write_table(table, temporary, row_group_size=ROWS_PER_GROUP, compression="zstd")
@@ -124,13 +143,19 @@ def read_table(path: str | Path, *, columns: Sequence[str] | None = None) -> pa.
 
     Raises:
         MissingError: no such file.
-        MismatchError: damaged, a column is missing, or another program wrote it.
+        MismatchError: damaged (also by its checksums, if it has any), a column is missing, or another program wrote it.
     """
     with _reading_parquet(path) as pq:
         # pre_buffer takes twice the memory
         table = pq.read_table(path, columns=columns and list(columns), partitioning=None, pre_buffer=False)
-        if b"wsoup" not in (table.schema.metadata or {}):
+        metadata = table.schema.metadata or {}
+        if b"wsoup" not in metadata:
             raise ValueError("another program wrote it")
+        stored = json.loads(metadata.get(CHECKSUMS.encode(), b"null"))
+        if stored is not None:
+            for name, checksum in checksums.of_columns(table).items():
+                if stored["columns"][name] != checksum:
+                    raise ValueError(f"column {name} is damaged: its checksum differs")
         return table
 
 
@@ -139,6 +164,9 @@ def table_attributes(path: str | Path) -> dict[str, Any]:
     with _reading_parquet(path) as pq:
         metadata = pq.read_schema(path).metadata or {}
         attributes = json.loads(metadata.get(b"wsoup", b"{}"))
+        stored = json.loads(metadata.get(CHECKSUMS.encode(), b"null"))
+        if stored is not None and stored["attributes"] != fingerprint(attributes):
+            raise ValueError("its attributes are damaged: their checksum differs")
         return _Attributes(attributes, path)
 
 
@@ -183,9 +211,10 @@ def check_encoder(actual: Mapping[str, object], *, expected: Mapping[str, object
         )
 
 
-def pack_arrays(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """Named arrays as the bytes of a safetensors file."""
-    return save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+def pack_arrays(arrays: Mapping[str, np.ndarray], *, metadata: Mapping[str, str] | None = None) -> bytes:
+    """Named arrays as the bytes of a safetensors file; of more than one key in `metadata` the order is not fixed."""
+    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    return save(contiguous, metadata=dict(metadata) if metadata else None)
 
 
 def unpack_arrays(payload: bytes, *, origin: str | Path) -> dict[str, np.ndarray]:

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from safetensors import SafetensorError
 
 from wsoup.base.errors import MismatchError, one_line
-from wsoup.disk import store
+from wsoup.disk import checksums, store
 from wsoup.finetune.student import Student
 from wsoup.finetune.tune_params import TuneParams
 from wsoup.finetune.tuners import make_student
@@ -27,6 +27,9 @@ WEIGHTS = "weights.safetensors"
 CONFIG = "config.json"
 LOG = "log.csv"
 SNAPSHOTS = "snapshots.safetensors"
+CHECKSUMS = "checksums"
+"""Key of the metadata of both."""
+AGAIN = "dvc repro finetune"
 
 
 def pack_student(
@@ -74,10 +77,13 @@ def save_tuned(folder: str | Path, *, packed: Mapping[str, np.ndarray], config: 
     """
     folder = Path(folder)
     about = json.loads(packed["about"].tobytes())
-    store.write_bytes(folder / WEIGHTS, store.pack_arrays(_below(packed, "weights/")))
+    weights = _below(packed, "weights/")
+    store.write_bytes(folder / WEIGHTS, _with_checksums(weights, prefixes=[""]))
     snapshots = _below(packed, "snapshots/")
     if snapshots:
-        store.write_bytes(folder / SNAPSHOTS, store.pack_arrays(snapshots))
+        iterations = sorted({_iteration(name) for name in snapshots})
+        prefixes = [f"{iteration}/" for iteration in iterations]
+        store.write_bytes(folder / SNAPSHOTS, _with_checksums(snapshots, prefixes=prefixes))
     log = about.pop("log")
     store.write_json(folder / CONFIG, {**config, **about})
     with store.replacing(folder / LOG) as temporary, open(temporary, "w", newline="", encoding="utf-8") as file:
@@ -89,6 +95,22 @@ def save_tuned(folder: str | Path, *, packed: Mapping[str, np.ndarray], config: 
 def _below(packed: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
     """The arrays whose names begin with a prefix, by the rest of their names."""
     return {name.removeprefix(prefix): array for name, array in packed.items() if name.startswith(prefix)}
+
+
+def _with_checksums(arrays: Mapping[str, np.ndarray], *, prefixes: Sequence[str]) -> bytes:
+    """Bytes of a safetensors file whose metadata has a checksum of the arrays below each prefix.
+
+    They are no arrays themselves, so that the file stays a plain state dict.
+    """
+    digests = {}
+    for prefix in prefixes:
+        digests[prefix] = checksums.of_arrays(_below(arrays, prefix)).hex()
+    return store.pack_arrays(arrays, metadata={CHECKSUMS: json.dumps(digests, sort_keys=True)})
+
+
+def _iteration(name: str) -> int:
+    """The iteration of an array of `SNAPSHOTS`."""
+    return int(name.partition("/")[0])
 
 
 def members_divergence_log(folder: str | Path) -> list[tuple[int, float]]:
@@ -105,7 +127,7 @@ def snapshots_in(folder: str | Path) -> list[int]:
     if not path.exists():
         return []
     with _undamaged(path), safetensors.safe_open(path, framework="pt") as file:
-        return sorted({int(key.partition("/")[0]) for key in file.keys()})  # noqa: SIM118 (no mapping)
+        return sorted({_iteration(key) for key in file.keys()})  # noqa: SIM118 (no mapping)
 
 
 def read_config(folder: Path) -> tuple[dict[str, Any], TuneParams]:
@@ -140,6 +162,7 @@ def load_tuned(folder: str | Path, *, encoder: Encoder, iteration: int | None = 
     with _undamaged(path), safetensors.safe_open(path, framework="pt", device=str(encoder.device)) as file:
         keys = [key for key in file.keys() if key.startswith(prefix)]  # noqa: SIM118
         stored = {key.removeprefix(prefix): file.get_tensor(key) for key in keys}
+        digests = json.loads((file.metadata() or {}).get(CHECKSUMS, "{}"))
     student = make_student(
         encoder.model,
         tokenizer=encoder.tokenizer,
@@ -152,6 +175,9 @@ def load_tuned(folder: str | Path, *, encoder: Encoder, iteration: int | None = 
     if differing:
         name, _ = min(differing)
         raise MismatchError(f"{path} does not fit its {CONFIG} (first at {name}); run `dvc repro` again")
+    on_cpu = {name: tensor.cpu().numpy() for name, tensor in stored.items()}
+    if digests.get(prefix) != checksums.of_arrays(on_cpu).hex():
+        raise MismatchError(f"{path} is damaged: its checksum is not that of its weights; make it with `{AGAIN}`")
     student.load_state_dict(stored, strict=False)
     identity = {
         **encoder.id,
@@ -176,6 +202,5 @@ def _undamaged(path: Path) -> Iterator[None]:
         yield
     except (SafetensorError, OSError, ValueError) as error:
         raise MismatchError(
-            f"{path} holds no tuned model or is damaged ({one_line(error, limit=200)}); make it with "
-            "`dvc repro finetune`"
+            f"{path} holds no tuned model or is damaged ({one_line(error, limit=200)}); make it with `{AGAIN}`"
         ) from None

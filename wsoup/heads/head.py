@@ -4,7 +4,6 @@ A file is safetensors with a checksum. It may come from anywhere, so all that it
 """
 
 import dataclasses
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from torch import Tensor
 from wsoup.base.arguments import Place, Share, at_the_door, checked_fields, usual_torch
 from wsoup.base.arrays import Positive, rows
 from wsoup.base.errors import MismatchError, MissingError, one_line
-from wsoup.disk import store
+from wsoup.disk import checksums, store
 from wsoup.disk.files import read_file
 from wsoup.heads.choose import choose, threshold
 from wsoup.heads.kinds import PARTS, FewShot
@@ -218,9 +217,4 @@ def best_head(
 
 
 def _checksum(arrays: Mapping[str, np.ndarray]) -> np.ndarray:
-    digest = hashlib.sha256()
-    for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
-        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
-        digest.update(array.reshape(-1).view(np.uint8).data)
-    return np.frombuffer(digest.digest(), dtype=np.uint8)
+    return np.frombuffer(checksums.of_arrays(arrays), dtype=np.uint8)
