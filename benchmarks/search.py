@@ -22,9 +22,9 @@ from wsoup.base.errors import ParamsError
 from wsoup.core.scoring import NEAR_TIE, correct_per_candidate
 from wsoup.runtime.memory import keep_memory
 from wsoup.search.grow.chains import ChainsSoup
+from wsoup.search.rank.meter import Meter
 from wsoup.search.rank.pools import common_words
 from wsoup.search.rank.ranking import Ranked
-from wsoup.search.rank.source import Meter
 from wsoup.soup.soup import NOTHING, Member, Step
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder, choose_device

@@ -20,8 +20,8 @@ from wsoup.evaluate.testsets import load_tests
 from wsoup.params.section import load
 from wsoup.pipeline import stage
 from wsoup.search.rank.lists import digest
-from wsoup.search.rank.source import Run, SourceParams
 from wsoup.texts.encoder import PromptEncoder
+from wsoup.texts.run import Run, SourceParams
 from wsoup.towers.models import ensemble_templates
 
 

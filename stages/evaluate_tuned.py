@@ -17,7 +17,7 @@ from wsoup.finetune.tuners import check_templates
 from wsoup.params.inputs import EmbedParams
 from wsoup.params.section import load
 from wsoup.pipeline import stage
-from wsoup.search.rank.source import Run, SourceParams
+from wsoup.texts.run import Run, SourceParams
 
 
 class Wanted(SourceParams):

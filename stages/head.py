@@ -21,8 +21,9 @@ from wsoup.heads.zero_shot import class_texts, logit_scale_of
 from wsoup.params.section import load, one_of
 from wsoup.pipeline import stage
 from wsoup.runtime.work import finish_by_key
-from wsoup.search.rank.source import Run, Source, SourceParams, identity, load_source
+from wsoup.search.rank.source import Source, identity, load_source
 from wsoup.soup.soup import Soup
+from wsoup.texts.run import Run, SourceParams
 
 ROLES = ("source", "dg")
 """Roles of datasets that may share the classes of a head."""

@@ -14,8 +14,9 @@ from wsoup.finetune.tuned import load_tuned, read_config
 from wsoup.params.section import load, one_of
 from wsoup.pipeline import stage
 from wsoup.runtime.work import finish_shards
-from wsoup.search.rank.source import Run, SourceParams, load_source
+from wsoup.search.rank.source import load_source
 from wsoup.soup.soup import Soup
+from wsoup.texts.run import Run, SourceParams
 
 
 class Wanted(SourceParams):

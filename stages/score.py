@@ -8,9 +8,11 @@ from wsoup.disk.shards import Owner
 from wsoup.params.section import load
 from wsoup.pipeline import stage
 from wsoup.search.rank.lists import read_pool
+from wsoup.search.rank.meter import cost_of
 from wsoup.search.rank.params import CandidatesParams, ScoreParams
-from wsoup.search.rank.source import Run, SourceParams, check_fits, cost_of, load_source
+from wsoup.search.rank.source import check_fits, load_source
 from wsoup.search.rank.statistics import COLUMNS, scores_in_shards
+from wsoup.texts.run import Run, SourceParams
 
 
 class Wanted(SourceParams):

@@ -1,17 +1,15 @@
 """One soup of params.yaml for every seed: a ranked pool -> soups/<name>/seed<k>.json. A shard is a chain of a seed."""
 
-from functools import partial
-from itertools import islice
-
 from wsoup.check.soups import Soups
 from wsoup.disk import store
 from wsoup.disk.shards import Owner, Shard
 from wsoup.params.section import load, one_of
 from wsoup.pipeline import stage
-from wsoup.runtime.work import finish_shards
+from wsoup.runtime.work import finish_by_key
 from wsoup.search.grow.search import Search
 from wsoup.search.rank.ranking import read_ranked
-from wsoup.search.rank.source import Run, SourceParams, load_source
+from wsoup.search.rank.source import load_source
+from wsoup.texts.run import Run, SourceParams
 
 
 class Wanted(SourceParams):
@@ -23,24 +21,27 @@ class Wanted(SourceParams):
 def main(owner: Owner, name: str) -> None:
     """Build the soup NAME of section `soups` for every seed."""
     params = load(Wanted)
-    definition, run = one_of("soups", params.soups, name), Run.of(owner, params)
+    definition = one_of("soups", params.soups, name)
+    run = Run.of(owner, params)
     source = load_source(run)
     scores = run.artifacts.scores(definition.pool)
-    pools = {seed: read_ranked(scores, seed=seed, encoder=run.encoder.id) for seed in run.seeds}
-    searches = [Search(definition, pool, source, seed) for seed, pool in pools.items()]
-    shards = [
-        Shard(owner, [*inputs, part], partial(search.part, part))
-        for search, inputs in ((search, search.inputs) for search in searches)
-        for part in range(definition.parts)
-    ]
-    parts = finish_shards(shards, label=f"soup {name}", unit="part")
-    made = []
+    searches: dict[int, Search] = {}
+    shards: dict[tuple[int, int], Shard] = {}
+    for seed in run.seeds:
+        pool = read_ranked(scores, seed=seed, encoder=run.encoder.id)
+        searches[seed] = Search(definition, pool, source, seed)
+        for number, shard in enumerate(searches[seed].shards(owner)):
+            shards[seed, number] = shard
+    parts: dict[int, list[bytes]] = {seed: [] for seed in run.seeds}
+    for (seed, _), part in finish_by_key(shards, label=f"soup {name}", unit="part"):
+        parts[seed].append(part)
+    members = []
     with store.replacing(run.artifacts.soups(name)) as folder:
-        for search in searches:
-            soup = search.soup(islice(parts, definition.parts), made_with=owner.packages)
-            soup.save(folder / f"seed{search.seed}.json")
-            made.append(f"{len(soup.members)} of seed {search.seed} ({soup.members[0].text!r}, ...)")
-    print(f"members: {', '.join(made)}")
+        for seed, search in searches.items():
+            soup = search.soup(parts[seed], made_with=owner.packages)
+            soup.save(folder / f"seed{seed}.json")
+            members.append(f"{len(soup.members)} of seed {seed} ({soup.members[0].text!r}, ...)")
+    print(f"members: {', '.join(members)}")
     print(f"soup {name}: {source.texts.encoded}")
 
 

@@ -15,9 +15,10 @@ from benchmarks.gpu.bench import TEMPLATE, Bench
 from wsoup.search.grow.chains import ChainsSoup
 from wsoup.search.grow.greedy import greedy_soup
 from wsoup.search.grow.kind import right_on
+from wsoup.search.rank.meter import Meter
 from wsoup.search.rank.pools import common_words
 from wsoup.search.rank.ranking import Ranked
-from wsoup.search.rank.source import Meter, Source
+from wsoup.search.rank.source import Source
 from wsoup.search.rank.statistics import right_by_name, scores
 from wsoup.soup.soup import NOTHING
 from wsoup.texts.encoder import PromptEncoder

@@ -15,7 +15,7 @@ from wsoup.evaluate.training import during_training, sample_images, trained_row
 from wsoup.finetune.tune_params import PromptTune
 from wsoup.finetune.tuned import load_tuned, pack_student, save_tuned
 from wsoup.finetune.tuners import make_student
-from wsoup.search.rank.source import Run
+from wsoup.texts.run import Run
 
 
 def test_sampled_images_are_the_same_always_and_in_order(tests):

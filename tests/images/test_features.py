@@ -23,7 +23,7 @@ from wsoup.evaluate.training import seen_by
 from wsoup.images import embed as embedding
 from wsoup.images.embed import ImageList, embed_images
 from wsoup.images.features import Encoded
-from wsoup.search.rank.source import Run
+from wsoup.texts.run import Run
 
 OWNER = Owner("embed@x", {"stages/embed.py": "1"}, {"torch": "2.6"})
 

@@ -14,9 +14,10 @@ from wsoup.check.soups import SoupParams
 from wsoup.core.scoring import correct, normalize
 from wsoup.disk.store import write_table
 from wsoup.search.grow.search import Search
+from wsoup.search.rank.meter import Meter, cost_of
 from wsoup.search.rank.pools import common_words
 from wsoup.search.rank.ranking import Ranked, read_ranked
-from wsoup.search.rank.source import Meter, Source, cost_of
+from wsoup.search.rank.source import Source
 from wsoup.search.rank.statistics import statistics
 from wsoup.soup.soup import NOTHING, Cost, Member, Soup
 

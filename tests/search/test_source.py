@@ -10,7 +10,8 @@ import torch
 
 from wsoup.core.prompts import prompt
 from wsoup.core.scoring import correct, normalize
-from wsoup.search.rank.source import Meter, Source, identity
+from wsoup.search.rank.meter import Meter
+from wsoup.search.rank.source import Source, identity
 
 NAMES = ["red cat", "blue dog", "a rather small green bird"]
 TEMPLATE = "a photo of a {}."

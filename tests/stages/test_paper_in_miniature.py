@@ -74,6 +74,7 @@ def small(raw: dict[str, Any], *, encoder: dict[str, Any]) -> dict[str, Any]:
     tiny |= {"finetune.iterations": 1, "finetune.log_every": 1}
     tiny |= {"evaluate.baseline_m": 2, "evaluate.tuned_baseline_m": 2, "evaluate.offsets": [0, 5]}
     tiny |= {"evaluate.survey.chains": 2, "evaluate.survey.chain_length": 2}
+    tiny |= {"landscape.steps": 1, "landscape.margin": 1}
     return tiny | {"report.gallery": 0}
 
 
@@ -145,8 +146,9 @@ def test_rows_with_laion_as_the_source_and_with_another_model(world):
         for i in range(16):  # the paper's shots
             draw(world.root / "laion" / wnid / f"{i}.jpg")
     raw = yaml.safe_load(world.profile("--methods", "all", "--source", f"laion:{world.root}/laion"))
-    methods = ("coop", "coop_diverse")
+    methods = ("coop", "coop_diverse", "soft_random")
     raw["finetune"]["methods"] = {name: raw["finetune"]["methods"][name] for name in methods}
+    raw["landscape"]["methods"] = ["soft_random"]
     for key, value in small(raw, encoder=write_encoder(world.root / "encoder", model="ViT-B-32")).items():
         section, last = key.rpartition(".")[::2]
         place = raw

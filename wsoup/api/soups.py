@@ -29,8 +29,9 @@ from wsoup.search.grow import search
 from wsoup.search.grow.chains import ChainsSoup
 from wsoup.search.grow.greedy import GreedySoup
 from wsoup.search.rank import lists, pools
+from wsoup.search.rank.meter import cost_of
 from wsoup.search.rank.ranking import ranked
-from wsoup.search.rank.source import Source, check_fits, cost_of
+from wsoup.search.rank.source import Source, check_fits
 from wsoup.search.rank.statistics import COLUMNS, right_by_name, scores, shards
 from wsoup.soup import soup
 from wsoup.soup.soup import Template

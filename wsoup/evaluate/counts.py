@@ -28,8 +28,8 @@ from wsoup.evaluate.classifiers import check_rows
 from wsoup.evaluate.rows import Row
 from wsoup.evaluate.testsets import COUNTS, WHERE, ClassPrompts, TestSet
 from wsoup.runtime.work import finish_by_key
-from wsoup.search.rank.source import Run
 from wsoup.texts.encoder import PromptEncoder
+from wsoup.texts.run import Run
 from wsoup.texts.tokens import Tokenizer, token_lengths
 
 CLASS_PROMPTS = 1024

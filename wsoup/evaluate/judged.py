@@ -27,8 +27,8 @@ from wsoup.evaluate.rows import (
     row_name,
 )
 from wsoup.evaluate.testsets import WHERE, TestSet
-from wsoup.search.rank.source import Run
 from wsoup.texts.encoder import PromptEncoder
+from wsoup.texts.run import Run
 
 RIGHT = pa.schema(
     [

@@ -21,8 +21,8 @@ from wsoup.evaluate.rows import Row, row_name
 from wsoup.evaluate.testsets import TestSet
 from wsoup.finetune.tuned import load_tuned, snapshots_in
 from wsoup.images.embed import ImageList, embed_images
-from wsoup.search.rank.source import Run
 from wsoup.texts.encoder import PromptEncoder
+from wsoup.texts.run import Run
 from wsoup.towers.encoder import Encoder
 
 SEEDS_AT_ONCE = 3

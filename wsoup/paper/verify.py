@@ -34,9 +34,10 @@ from wsoup.evaluate.testsets import TestSet, load_tests
 from wsoup.paper import coverage, tables
 from wsoup.paper.settings import Settings, differing, images_differ
 from wsoup.search.rank.lists import read_pool
-from wsoup.search.rank.source import Run, Source, load_source
+from wsoup.search.rank.source import Source, load_source
 from wsoup.soup.soup import Soup
 from wsoup.texts.encoder import PromptEncoder
+from wsoup.texts.run import Run
 from wsoup.towers.encoder import Encoder
 from wsoup.towers.models import ensemble_templates
 

@@ -68,7 +68,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a ranking or a search encoded (`wsoup.search.rank.source`).
+    """What a ranking or a search encoded (`wsoup.search.rank.meter`).
 
     Attributes:
         texts: candidates, each encoded with every class.

@@ -15,8 +15,8 @@ from wsoup.search.grow.kind import Growth, Judgement, rises
 from wsoup.soup.soup import Member, Step
 
 if TYPE_CHECKING:
+    from wsoup.search.rank.meter import Meter
     from wsoup.search.rank.ranking import Ranked
-    from wsoup.search.rank.source import Meter
 
 
 class ChainsSoup(Growth):
@@ -36,9 +36,11 @@ class ChainsSoup(Growth):
 
         def judge(some: Sequence[str]) -> Iterator[Judgement]:
             chain = [step.added for step in trace]
-            counts = meter.count([" ".join([*chain, word]) for word in some])
+            longer = [" ".join([*chain, word]) for word in some]
+            counts = meter.count(longer)
             return (Judgement(count, count) for count in counts.tolist())
 
         for index, judged in islice(rises(words, judge=judge), self.max_words):
             trace.append(Step(words[index], judged.n_correct))
-        return [Member(" ".join(step.added for step in trace), trace[-1].n_correct, trace=tuple(trace))]
+        text = " ".join(step.added for step in trace)
+        return [Member(text, trace[-1].n_correct, trace=tuple(trace))]

@@ -12,8 +12,8 @@ from wsoup.soup.soup import Member, Step
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from wsoup.search.rank.meter import Meter
     from wsoup.search.rank.ranking import Ranked
-    from wsoup.search.rank.source import Meter
 
 
 class GreedySoup(AnySoup):
@@ -48,14 +48,17 @@ def greedy_soup(
         raise PoolError("the pool is empty: there is nothing to make a soup of")
     members: list[Member] = []
     total: Tensor | int = 0
-    bar, position = NO_BAR, 0
+    bar = NO_BAR
+    position = 0  # of the block's first text in the ranking
 
     def judge(some: Tensor) -> Iterable[Judgement]:
         return judged_beside(total, some, measure=measure)
 
     for block in features(ranked):
         for index, judged in rises(block, judge=judge, bar=bar):
-            total, bar, text = total + block[index], judged.value, ranked[position + index]
+            total = total + block[index]
+            bar = judged.value
+            text = ranked[position + index]
             members.append(Member(text=text, n_correct=judged.n_correct, trace=(Step(text, judged.n_correct),)))
             if len(members) == m:
                 return members

@@ -21,8 +21,8 @@ from wsoup.soup.soup import Member, Step
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from wsoup.search.rank.meter import Meter
     from wsoup.search.rank.ranking import Ranked
-    from wsoup.search.rank.source import Meter
 
 SCALES = (1.0, 1000.0)
 """Bounds of `fitted_scale`: it would be infinite for a perfect classifier, and 0 for one no better than chance."""
@@ -36,8 +36,9 @@ class JointSoup(Growth):
 
     def members(self, ranked: Ranked, meter: Meter, *, part: int) -> list[Member]:
         """The whole soup."""
-        (name,) = meter.source.text_blocks([""], period=True)
-        measure = likely_on(*meter.images, scale=fitted_scale(*meter.images, name[0]))
+        (class_names,) = meter.source.text_blocks([""], period=True)
+        scale = fitted_scale(*meter.images, class_names[0])
+        measure = likely_on(*meter.images, scale=scale)
         draws = (self.draw(ranked.texts, member=i, seed=meter.seed) for i in range(self.m))
         return joint_soup(draws, features=meter.features, measure=measure, max_words=self.max_words)
 
@@ -66,7 +67,8 @@ def joint_soup(
 
     def judge(some: Sequence[str]) -> Iterable[Judgement]:
         chain = [step.added for step in trace]
-        return judged_beside(total, features([" ".join([*chain, word]) for word in some]), measure=measure)
+        longer = [" ".join([*chain, word]) for word in some]
+        return judged_beside(total, features(longer), measure=measure)
 
     for words in draws:
         trace = []
@@ -74,7 +76,8 @@ def joint_soup(
             trace.append(Step(words[index], judged.n_correct))
         assert judged.features is not None
         total = total + judged.features
-        members.append(Member(" ".join(step.added for step in trace), trace[-1].n_correct, trace=tuple(trace)))
+        text = " ".join(step.added for step in trace)
+        members.append(Member(text, trace[-1].n_correct, trace=tuple(trace)))
     return members
 
 
@@ -88,8 +91,13 @@ def likely_on(image_features: Tensor, labels: Tensor, *, scale: float) -> Measur
     from wsoup.core.scoring import normalize
 
     def measure(sums: Tensor) -> tuple[Sequence[float], Sequence[int]]:
-        scored = [_log_likelihood(image_features @ centroid.T, labels, scale) for centroid in normalize(sums)]
-        values, counts = zip(*scored, strict=True)
+        values = []
+        counts = []
+        for centroid in normalize(sums):
+            likelihood, n_correct = _log_likelihood(image_features @ centroid.T, labels, scale)
+            values.append(likelihood)
+            counts.append(n_correct)
+        # Read at once, so that a GPU is waited for once.
         return torch.stack(values).tolist(), torch.stack(counts).tolist()
 
     return measure
@@ -98,7 +106,8 @@ def likely_on(image_features: Tensor, labels: Tensor, *, scale: float) -> Measur
 def _log_likelihood(scores: Tensor, labels: Tensor, scale: float) -> tuple[Tensor, Tensor]:
     """Mean log softmax of the label (float32, averaged in float64), and correct images; scores are (N, C)."""
     own = (scores * scale).log_softmax(dim=1).gather(1, labels[:, None])
-    return own.double().mean(), (scores.argmax(dim=1) == labels).sum()
+    right = scores.argmax(dim=1) == labels
+    return own.double().mean(), right.sum()
 
 
 def fitted_scale(image_features: Tensor, labels: Tensor, class_features: Tensor) -> float:
@@ -119,5 +128,8 @@ def fitted_scale(image_features: Tensor, labels: Tensor, class_features: Tensor)
         return high
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
-        low, high = (middle, high) if slope(middle) > 0 else (low, middle)
+        if slope(middle) > 0:
+            low = middle
+        else:
+            high = middle
     return high

@@ -25,8 +25,8 @@ from wsoup.search.rank.params import Members, Pool, Texts
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from wsoup.search.rank.meter import Meter
     from wsoup.search.rank.ranking import Ranked
-    from wsoup.search.rank.source import Meter
     from wsoup.soup.soup import Member
 
 BATCHES = (8, 64)
@@ -90,7 +90,8 @@ class AnySoup(Section):
 
     def shortage(self, candidates: int) -> str | None:
         """The problem if its pool has too few candidates, else None."""
-        key, required = ("m", self.m) if self.limit is None else ("k1", self.limit)
+        key = "m" if self.limit is None else "k1"
+        required = getattr(self, key)
         if self.walks or required <= candidates:  # of a walk, m is a maximum
             return None
         return f"{key} is {required} but the pool {self.pool} holds {candidates}; lower {key}, or give more texts"
@@ -116,7 +117,8 @@ class Growth(AnySoup):
         """
         generator = member_generator(purpose="word_soup", seed=seed, member=member)
         first = ranked[int(generator.integers(self.k0))]
-        return [first, *(ranked[i] for i in generator.permutation(self.k1)[: self.patience])]
+        shuffled = generator.permutation(self.k1)
+        return [first, *(ranked[i] for i in shuffled[: self.patience])]
 
 
 class Judgement(NamedTuple):
@@ -146,16 +148,22 @@ def rises(
         The index of an accepted candidate, and its judgement. The caller adds it before asking for the next.
     """
     smallest, largest = batches
-    start, size = 0, smallest
+    size = smallest
+    start = 0
     while start < len(candidates):
-        batch = candidates[start : start + (1 if bar == NO_BAR else size)]
+        # Without a bar the first candidate is accepted, so that judging more of them would be in vain.
+        stop = start + 1 if bar == NO_BAR else start + size
+        batch = candidates[start:stop]
         for index, judgement in enumerate(judge(batch), start=start):
             if judgement.value > bar:
                 yield index, judgement
-                bar, start, size = judgement.value, index + 1, smallest
+                bar = judgement.value
+                start = index + 1  # those after it are judged again, beside it
+                size = smallest
                 break
         else:
-            start, size = start + len(batch), min(2 * size, largest)
+            start += len(batch)
+            size = min(2 * size, largest)
 
 
 def judged_beside(total: Tensor | int, block: Tensor, *, measure: Measure) -> Iterable[Judgement]:

@@ -11,8 +11,8 @@ from wsoup.search.rank.params import Texts
 from wsoup.soup.soup import Member
 
 if TYPE_CHECKING:
+    from wsoup.search.rank.meter import Meter
     from wsoup.search.rank.ranking import Ranked
-    from wsoup.search.rank.source import Meter
 
 
 class SampleSoup(AnySoup):

@@ -3,13 +3,15 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 from wsoup.base.errors import PoolError
 from wsoup.disk import code
+from wsoup.disk.shards import Owner, Shard
 from wsoup.search.grow.kind import AnySoup, right_on
+from wsoup.search.rank.meter import Meter
 from wsoup.search.rank.ranking import Ranked
-from wsoup.search.rank.source import Meter, Source, identity
+from wsoup.search.rank.source import Source, identity
 from wsoup.soup.soup import COUNTED_TOGETHER, NOTHING, Cost, Member, Soup
 
 
@@ -36,10 +38,17 @@ class Search:
         Raises:
             PoolError: there are fewer than the definition requires.
         """
-        wanted, size = self.definition, len(self.pool.texts)
-        if problem := wanted.shortage(size):
+        problem = self.definition.shortage(len(self.pool.texts))
+        if problem is not None:
             raise PoolError(problem)
-        return self.pool if wanted.limit is None else self.pool.cut(wanted.limit)
+        if self.definition.limit is None:
+            return self.pool
+        return self.pool.cut(self.definition.limit)
+
+    def shards(self, owner: Owner) -> list[Shard]:
+        """The parts as shards of a stage, in order; `owner` is of the stage's resume state."""
+        inputs = self.inputs
+        return [Shard(owner, [*inputs, part], partial(self.part, part)) for part in range(self.definition.parts)]
 
     @property
     def inputs(self) -> list[object]:
@@ -47,11 +56,15 @@ class Search:
 
         With the code of its kind, which the stage's script does not import by name, so that it is in no key by itself.
         """
-        wanted, ranked = self.definition, self.ranked
-        settings = wanted.model_dump(exclude={"m"} if wanted.parts > 1 else None)
-        likelihood = ranked.log_likelihood.tolist() if wanted.reads_likelihood else None
-        ranking = [ranked.texts, ranked.n_correct.tolist(), likelihood, ranked.period]
-        kind = code.meanings(code.KINDS / f"{wanted.kind}.py")
+        definition = self.definition
+        settings = definition.model_dump()
+        if definition.parts > 1:
+            del settings["m"]  # of a soup of 16, the first 8 parts are those of a soup of 8
+        likelihood = None
+        if definition.reads_likelihood:
+            likelihood = self.ranked.log_likelihood.tolist()
+        ranking = [self.ranked.texts, self.ranked.n_correct.tolist(), likelihood, self.ranked.period]
+        kind = code.meanings(code.KINDS / f"{definition.kind}.py")
         return [settings, kind, identity(self.source, seed=self.seed), ranking]
 
     def part(self, number: int) -> bytes:
@@ -69,13 +82,18 @@ class Search:
 
     def _counted(self, members: Sequence[Member]) -> list[Member]:
         """Members with their final counts: alone, or of the soup up to each of them; texts have the final period."""
-        meter, texts = Meter(self.source, seed=self.seed, period=True), [member.text for member in members]
+        meter = Meter(self.source, seed=self.seed, period=True)
+        texts = [member.text for member in members]
         if self.definition.kind not in COUNTED_TOGETHER:
             counts = meter.count(texts).tolist()
-        elif not self.ranked.period:  # the search counted without it
-            counts = [right_on(*meter.images)(total[None])[1][0] for total in meter.features(texts).cumsum(dim=0)]
-        else:
+        elif self.ranked.period:
             counts = [member.n_correct for member in members]
+        else:  # the search counted without the period
+            measure = right_on(*meter.images)
+            counts = []
+            for total in meter.features(texts).cumsum(dim=0):
+                _, (count,) = measure(total[None])
+                counts.append(count)
         n_images = len(self.source.subsets[self.seed])
         return [
             replace(member, n_correct=count, n_images=n_images) for member, count in zip(members, counts, strict=True)
@@ -83,18 +101,23 @@ class Search:
 
     def soup(self, parts: Iterable[bytes], *, made_with: Mapping[str, str]) -> Soup:
         """The soup of all parts, in order; `made_with` are versions of the packages that determine it."""
-        found = [json.loads(part) for part in parts]
+        made = [json.loads(part) for part in parts]
+        members: list[Member] = []
+        search_cost = NOTHING
+        for part in made:
+            members += [Member.from_json(member) for member in part["members"]]
+            search_cost += Cost(**part["cost"])
+        ranking_cost = self.pool.cost
+        if self.definition.unranked:
+            ranking_cost = NOTHING
         return Soup(
             kind=self.definition.kind,
             seed=self.seed,
             template=self.source.template,
             encoder=self.source.encoder.id,
-            members=tuple(Member.from_json(member) for part in found for member in part["members"]),
+            members=tuple(members),
             made_with=made_with,
             preprocessing=self.source.encoder.preprocessing,
-            class_name_correct=found[0]["class_name_correct"],
-            cost={
-                "ranking": NOTHING if self.definition.unranked else self.pool.cost,
-                "search": sum((Cost(**part["cost"]) for part in found), NOTHING),
-            },
+            class_name_correct=made[0]["class_name_correct"],
+            cost={"ranking": ranking_cost, "search": search_cost},
         )
