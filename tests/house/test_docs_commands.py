@@ -27,9 +27,9 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 ELSEWHERE = {
     "the miniature project": ["make repro", "dvc repro"],
     "this very test": ["make test"],
-    "the shell, git, a person": ["source .venv/bin/activate", "git commit", "$EDITOR"],
+    "the shell, git, a person": ["source .venv/bin/activate", "git clone", "cd wsoup", "git commit", "$EDITOR"],
     "the registry; .ci/wheel installs the wheel": ["pip install"],
-    "tests/report/test_report_loop.py": ["dvc metrics diff", "wsoup compare"],
+    "tests/report/test_report_loop.py": ["dvc metrics diff", "wsoup compare", "dvc exp show"],
     "tests/api, with a model whose weights are here": [
         "wsoup try",
         "wsoup classify new --soup head",
@@ -142,9 +142,9 @@ def test_yaml_in_the_docs_is_valid_params():
     assert {"soups", "photos"} <= {key for key, _ in items}
 
 
-def test_the_readmes_picture_is_the_graph_of_dvc_yaml():
+def test_the_picture_of_the_pipeline_is_the_graph_of_dvc_yaml():
     """Its arrows lead from every stage to exactly those that depend on it, directly or through others."""
-    (picture,) = [text for page, text in blocks("mermaid") if page == "README.md"]
+    (picture,) = [text for page, text in blocks("mermaid") if page == "pipeline.md"]
     drawn = set()
     for line in picture.splitlines()[1:]:
         groups = [re.findall(r"\w+", part) for part in line.split("-->")]

@@ -83,7 +83,7 @@ def test_the_printed_command_gives_the_printed_accuracy(in_tmp, where, use, monk
     advised = trial.advise
     monkeypatch.setattr(trial, "advise", lambda *rows, **how: dataclasses.replace(advised(*rows, **how), use=use))
     lines, _ = tried(root, where)
-    command = re.search(r"next: (wsoup classify PHOTOS .*) >", lines[-1])[1]
+    command = re.search(r"next: (wsoup classify PHOTOS .*) --out predictions.csv", lines[-1])[1]
     code, printed, errors = run(*shlex.split(command.replace("PHOTOS", str(root / "test")))[1:])
     assert code == 0, errors
     right = sum(Path(row["path"]).parent.name == row["class"] for row in rows_of(printed))

@@ -85,13 +85,6 @@ def test_a_stage_refuses_to_run_with_another_wsoup(folder):
     assert "run `wsoup init .` there to bring it up to date" in refused
 
 
-def test_a_folder_of_an_earlier_wsoup_gets_one_line_with_the_next_step(folder):
-    (folder / "stages/__init__.py").write_text("from wsoup.runtime.interrupts import leave_at_once\n")  # of wsoup 0.2
-    refused = run_stage(folder, "candidates", code=1, root=folder)
-    assert refused.count("\n") == 1
-    assert "run `wsoup init .` to bring its stages up to date" in refused
-
-
 def test_profiles_and_the_papers_tables_are_read_from_any_folder(in_tmp):
     from wsoup.paper import tables as paper
 

@@ -14,11 +14,13 @@ import pyarrow as pa
 import pytest
 from run_cli import run
 
-from wsoup.base.errors import MissingError
+from wsoup.base.errors import MissingError, ParamsError
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.report.page import FIGURES, script_json, write_page
 from wsoup.report.pictures import worst_errors
+from wsoup.report.svg import TEXT, write_figure
+from wsoup.report.tables import cell
 
 BROWSER = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
@@ -174,3 +176,29 @@ def test_errors_are_sorted_by_their_share_of_the_class(tmp_path):
         ["dog", "fox", "pets", 2, 1, 4],
         ["cat", "dog", "pets", 1, 2, 10],
     ]
+
+
+def test_a_figure_is_an_svg_with_the_runs_rows(project, tmp_path):
+    """Its text is neither black nor white, and its ground is see-through: it is read on light and on dark pages."""
+    written = write_figure(tmp_path / "gains.svg", name="gains", root=project.folder).read_text(encoding="utf-8")
+    assert written.startswith("<svg")
+    for text in ("word soup, all seeds", "80 templates", "points gained"):
+        assert text in written
+    assert f'fill="{TEXT}"' in written
+    assert 'fill="black"' not in written
+    with pytest.raises(ParamsError, match="--figure 'gain' must be one of gains, candidates"):
+        write_figure(tmp_path / "gain.svg", name="gain", root=project.folder)
+
+
+def test_the_page_says_which_run_it_shows_and_what_the_soup_says(page, project):
+    text = page.read_text(encoding="utf-8")
+    commit = project.git("rev-parse", "--short", "HEAD").strip()
+    assert f"UTC, revision {commit}</p>" in text
+    assert "The word soup has 4 texts with the members of all seeds: " in text
+    assert text.index("What the soup says") < text.index("<details>")
+    assert text.index("now right") < text.index("<details>")
+    assert "hangs on" not in text
+
+
+def test_a_small_p_value_and_too_few_datasets_are_said_in_words():
+    assert [cell({"p": value}, "p") for value in (0.0, 0.0004, 0.0123, 1.0)] == ["< 0.001", "< 0.001", "0.012", "1.000"]

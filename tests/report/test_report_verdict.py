@@ -211,11 +211,14 @@ def test_beating_other_texts_but_not_the_class_name_is_no_gain(tmp_path):
     assert words == {"class_name": "noise", "random": "no gain", "sample": "no gain"}
 
 
-def test_a_gain_that_hangs_on_one_dataset_names_it(tmp_path):
+def test_a_gain_that_depends_on_one_dataset_names_it(tmp_path):
     roles = {"photo": "source", "pets": "xd", "eurosat": "xd", "cars": "xd"}
     judgement = judge(tmp_path, soups={"word": WORD}, roles=roles, only="eurosat")
-    assert {judged.hangs_on for judged in judgement.comparisons if judged.role == "xd"} == {"eurosat"}
-    assert {row.get("hangs on") for row in verdict_table(judgement).rows if row["on"] == "XD mean"} == {None, "eurosat"}
+    assert {judged.depends_on for judged in judgement.comparisons if judged.role == "xd"} == {"eurosat"}
+    assert {row.get("depends on") for row in verdict_table(judgement).rows if row["on"] == "XD mean"} == {
+        None,
+        "eurosat",
+    }
 
 
 def test_the_curve_soup_is_not_judged(tmp_path):

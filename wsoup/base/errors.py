@@ -131,21 +131,25 @@ class PackageError(WsoupError, ImportError):
 
 
 EXTRAS = {
-    "pipeline": ("dvc", "pyarrow", "zarr"),
-    "report": ("jinja2", "vl_convert"),
-    "hf": ("datasets", "transformers"),
-    "ray": ("ray",),
-    "onnx": ("onnx", "onnxscript"),
+    "pipeline": {"dvc": "dvc", "dvc_data": "dvc-data", "networkx": "networkx", "pyarrow": "pyarrow", "zarr": "zarr"},
+    "report": {"jinja2": "jinja2", "vl_convert": "vl-convert-python"},
+    "hf": {"datasets": "datasets", "transformers": "transformers"},
+    "ray": {"ray": "ray"},
+    "onnx": {"onnx": "onnx", "onnxscript": "onnxscript"},
 }
-"""Packages that `pip install 'wsoup[...]'` installs, by the names they are imported by."""
+"""Packages of the extras in pyproject.toml: the name that is imported -> the name that is installed."""
 
 
 def not_installed(error: ModuleNotFoundError) -> PackageError:
-    """An error that names the extra with the missing package; raises `error` if no extra has it."""
+    """An error with the command that installs what a missing package's extra needs; raises `error` if no extra has it.
+
+    The command names packages, not ``wsoup[extra]``: that would need an index that has wsoup, or a path to it.
+    """
     name = (error.name or "").split(".")[0]
     for extra, packages in EXTRAS.items():
         if name in packages:
-            return PackageError(f"{name} is not installed, and this needs it: pip install 'wsoup[{extra}]'")
+            command = f"pip install {' '.join(packages.values())}"
+            return PackageError(f"{name} is not installed, and this needs it: {command} (wsoup's extra `{extra}`)")
     raise error
 
 

@@ -42,7 +42,8 @@ def root() -> Path:
         if (folder / "dvc.yaml").is_file() and (folder / "data" / "profiles").is_dir():
             return folder
     raise MissingError(
-        f"{package} lacks wsoup's own files ({INSIDE}/); install it again: pip install --force-reinstall wsoup"
+        f"{package} lacks wsoup's own files ({INSIDE}/); install it again from its checkout or wheel: pip install "
+        "--force-reinstall PATH"
     )
 
 

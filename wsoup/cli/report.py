@@ -132,15 +132,26 @@ def results_command(everything: Everything = False) -> None:
 def report_command(
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("reports/index.html"),
     title: Annotated[str | None, typer.Option(help="The page's heading.")] = None,
+    figure: Annotated[
+        str | None, typer.Option(help="Write one figure of the page instead, as SVG: gains, accuracy_by_m, ...")
+    ] = None,
     force: Force = False,
 ) -> None:
-    """Write one self-contained page: the answer, a figure, the worst errors; tables and pictures folded.
+    """Write one self-contained page: the answer, a figure, the worst errors, the soup's texts and what it changed.
 
     Example: wsoup report --out reports/index.html --title "Photos of my garden"
     """
     from wsoup.report.page import TITLE, write_page
     from wsoup.report.record import as_written, is_page
 
+    if figure is not None:
+        from wsoup.report.svg import write_figure
+
+        check_ending(out, ".svg", option="--out")
+        claim([("--out", out)], force=force)
+        with as_written():
+            print(write_figure(out, name=figure))
+        return
     check_ending(out, ".html", ".htm", option="--out")
     claim([("--out", out)], force=force or is_page(out))
     with as_written():

@@ -115,7 +115,7 @@ def classify_command(
     confused pairs of classes follow on stderr. The default encoder is the one that
     the soup or the head was made with.
 
-    Example: wsoup classify photos/new --soup word --classes "cat,dog" --html sheet.html > predictions.csv
+    Example: wsoup classify photos/new --soup word --classes "cat,dog" --html sheet.html --out predictions.csv
     """
     from wsoup.api.encoders import EncoderOptions
     from wsoup.base.class_names import changes, proposed

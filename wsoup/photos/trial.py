@@ -129,7 +129,7 @@ class Trial:
         words = ["--soup", soup or str(out / "head.safetensors"), "--params", str(out / "encoder.yaml")]
         if soup is not None:  # a head knows its classes and its template
             words += ["--classes", str(out / "classes.txt"), "--template", self.photos.template]
-        return f"wsoup classify PHOTOS {shlex.join(words)} > predictions.csv"
+        return f"wsoup classify PHOTOS {shlex.join(words)} --out predictions.csv"
 
 
 def hurting_names(cosines: Tensor, labels: Tensor) -> list[int]:

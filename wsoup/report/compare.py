@@ -67,12 +67,14 @@ def compare(first: str = "HEAD", second: str = WORKSPACE, *, root: Path = Path()
     edits = changed_params(before.record.params, after.record.params)
     params = _sentences(edits)
     fed = fed_rows(after.record, changed=list(edits))
+    lines = _caveats(before, after)
     width = WIDTH
     if everything:
         width = 10**6
+    elif lines:
+        fed = fed[: FIRST - 1]  # all of it is one screen
     else:
         fed = fed[:FIRST]
-    lines = _caveats(before, after)
     lines.append(listed("params", params or ["the same in both"], width=width))
     shown, new = _changes_of(fed, before=before, after=after)
     lines.append(_header())
@@ -191,13 +193,13 @@ def _correct(row: Counts, datasets: Sequence[Dataset], seeds: Sequence[int]) -> 
 
 
 def _header() -> str:
-    return f"{'':<26}{'before':>8}{'after':>8}{'change':>8}   {CONFIDENCE:.0%} interval"
+    return f"{'':<28}{'before':>8}{'after':>8}{'change':>8}   {CONFIDENCE:.0%} interval"
 
 
 def _line(change: Change, *, title: str) -> str:
     figures = f"{change.before:>8.2f}{change.after:>8.2f}{change.verdict.mean:>+8.2f}"
-    where = f"{title[:15]}, {change.place}"
-    return f"{where:<26}{figures}   {change.interval}"
+    where = f"{title[:17]}, {change.place}"
+    return f"{where:<28}{figures}   {change.interval}"
 
 
 def _others(before: Revision, after: Revision, *, shown: Collection[Key], everything: bool) -> list[str]:

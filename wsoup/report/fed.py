@@ -18,7 +18,7 @@ EVERYWHERE = ("encoder", "datasets")
 """Feed every row."""
 SELECTION = (*EVERYWHERE, "seeds", "fewshot", "candidates.on_long_text")
 """Feed every soup, which is selected on few-shot images of each seed."""
-DRAWS = ((RANDOM_DESCRIPTORS.name, "random descriptors"), (WAFFLE.name, "Waffle"))
+DRAWS = ((RANDOM_DESCRIPTORS.name, "random texts"), (WAFFLE.name, "Waffle"))
 
 
 class FedRow(NamedTuple):

@@ -1,12 +1,13 @@
 """``wsoup report``: one self-contained HTML page of a run. It needs no network: Vega and its data are inside.
 
-The first screen has the answer, one figure and the worst errors; tables, other figures and pictures (of what the
-run's soup gets wrong, and what it changed) are folded. The page carries the digest of the record that it shows: stage
-`report` removes it where it writes other results.
+The first screen says which run it is and has the answer, one figure and the worst errors. The soup's texts and pictures
+of what it changed follow; tables, other figures and params are folded. The page carries the digest of the record that
+it shows: stage `report` removes it where it writes other results.
 """
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +21,21 @@ from wsoup.disk.files import Artifacts
 from wsoup.report.labels import soup_title
 from wsoup.report.pictures import gallery, worst_errors
 from wsoup.report.plots_landscape import interpolated
-from wsoup.report.record import FILE, PAGE_MARK, digest, load_record
+from wsoup.report.record import FILE, PAGE_MARK, Record, digest, load_record
 from wsoup.report.results import Results
 from wsoup.report.run import FinishedRun, load_run, tables
 from wsoup.report.sentences import answer
 from wsoup.report.tables import HIDDEN, Table, cell, shown_columns
+from wsoup.runtime.git import git
 
 TEMPLATE = Path(__file__).with_name("page.html")
 FIGURE_TEMPLATES = Path(__file__).with_name("templates")
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 """Of the library inside the page; the templates name the older one that ``dvc plots`` loads."""
 TITLE = "Word soups and descriptor soups"
+MEMBERS_SHOWN = 24
+SHOWN_AT_ONCE = 2
+"""Datasets whose changed pictures are not folded."""
 ROLES = {
     "source": "Test images of the source",
     "xd": "Other classes (XD)",
@@ -69,11 +74,14 @@ def write_page(path: str | Path, *, root: str | Path = ".", title: str = TITLE) 
         "mark": f'{PAGE_MARK}{digest(artifacts.root)}">',
         "version": __version__,
         "title": title,
+        "which": _which(artifacts.root),
+        "soup": _soup(record),
         "sentences": _sentences(run),
         "figures": _figures(artifacts),
         "errors": worst_errors(artifacts, params=run.params),
         "tables": _shown_tables(run),
         "changed_by": f"{soup} ({mode}, all seeds)",
+        "shown_at_once": SHOWN_AT_ONCE,
         "gallery": gallery(artifacts, params=run.params),
         "encoder": yaml.safe_dump(encoder),
         "params": yaml.safe_dump(record.params, sort_keys=False),
@@ -84,6 +92,27 @@ def write_page(path: str | Path, *, root: str | Path = ".", title: str = TITLE) 
     page = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(context)
     store.write_bytes(path, page.encode())
     return Path(path)
+
+
+def _which(root: Path) -> str:
+    """Which run it is: its folder, when stage `report` wrote it, and its git revision if there is one."""
+    written = datetime.fromtimestamp((root / FILE).stat().st_mtime, tz=UTC)
+    which = f"{root.resolve().name}, {written:%Y-%m-%d %H:%M} UTC"
+    commit = git("rev-parse", "--short", "HEAD", folder=root)
+    if commit is None:
+        return which
+    which = f"{which}, revision {commit.strip()}"
+    changed = (git("status", "--porcelain", "--", str(FILE), folder=root) or "").strip()
+    return f"{which} with other results" if changed else which
+
+
+def _soup(record: Record) -> str:
+    """The texts of the run's soup, in a sentence."""
+    members = [member or "(class name alone)" for member in record.members]
+    rest = len(members) - MEMBERS_SHOWN
+    texts = "; ".join(members[:MEMBERS_SHOWN])
+    more = f"; and {rest} more" if rest > 0 else ""
+    return f"The {soup_title(record.soup)} has {len(members)} texts with the members of all seeds: {texts}{more}."
 
 
 def _sentences(run: FinishedRun) -> list[tuple[str, str]]:

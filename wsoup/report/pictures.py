@@ -22,11 +22,11 @@ THUMBNAIL = 72
 """Maximum side of a gallery image, in pixels."""
 ERRORS = 6
 """Errors that are listed."""
-ERROR_COLUMNS = ("class", "taken for", "dataset", "with the soup", "class name only", "images")
+ERROR_COLUMNS = ("class", "predicted as", "dataset", "with the soup", "class name only", "images")
 
 
 def worst_errors(artifacts: Artifacts, *, params: RunParams) -> Table:
-    """Classes that the run's soup most often takes for another, over all datasets, by share of their images."""
+    """The classes that the run's soup most often confuses with another, over all datasets, by share of their images."""
     images = Counter[tuple[str, int]]()
     after = Counter[tuple[str, int, int]]()
     before = Counter[tuple[str, int, int]]()
@@ -45,7 +45,7 @@ def worst_errors(artifacts: Artifacts, *, params: RunParams) -> Table:
             rows.append(
                 {
                     "class": names[label],
-                    "taken for": names[other],
+                    "predicted as": names[other],
                     "dataset": dataset,
                     "with the soup": after[dataset, label, other],
                     "class name only": before[dataset, label, other],
@@ -89,7 +89,7 @@ def gallery(artifacts: Artifacts, *, params: RunParams) -> dict[str, list[dict[s
 def _pictures(
     lines: Sequence[Mapping[str, Any]], *, root: str, paths: pa.ChunkedArray, names: Sequence[str]
 ) -> list[dict[str, str]]:
-    """Images with their class, and the classes that they are taken for; without those that can no longer be read."""
+    """Images with their class, and the classes predicted for it; without those that can no longer be read."""
     pictures = []
     for line in lines:
         image = _data_uri(remote.joined(root, paths[line["row"]].as_py()))

@@ -19,6 +19,8 @@ from wsoup.disk.files import defused
 
 SIZES = ("m", "stored")
 """Columns of sizes, not accuracies."""
+P = "p"
+"""The column of p values: a small one reads as "< 0.001", not as 0."""
 FINE = ("alignment", "uniformity")
 """Columns of small figures, shown to three decimal places."""
 SHOWN = 0.005
@@ -109,6 +111,8 @@ def cell(row: TableCells, column: str) -> str:
         return value
     if not is_number(value):
         return ""
+    if column == P:
+        return "< 0.001" if value < 0.001 else f"{value:.3f}"
     places = 3 if column.endswith(FINE) else 2
     text = f"{value:.{places}f}"
     if isinstance(value, int) or column in SIZES:

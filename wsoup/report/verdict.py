@@ -36,7 +36,7 @@ class SoupVerdict:
         role: source, xd or dg.
         fixed: the verdict with datasets held fixed; its word may also be `NO_GAIN`.
         resampled: the same with datasets resampled; None for a single dataset.
-        hangs_on: the one dataset without which `fixed` would be noise or change sign, if there is one.
+        depends_on: the one dataset without which `fixed` would be noise or change sign, if there is one.
     """
 
     soup: str
@@ -44,7 +44,7 @@ class SoupVerdict:
     role: str
     fixed: Verdict
     resampled: Verdict | None
-    hangs_on: str | None
+    depends_on: str | None
 
 
 def compare_soups(
@@ -79,8 +79,8 @@ def compare_soups(
     verdicts = []
     for key, comparison in compared.items():
         verdict = fixed[key]
-        hangs_on = comparison.hangs_on(verdict.level) if verdict.sure else None
-        verdicts.append(SoupVerdict(*key, verdict, over_datasets.get(key), hangs_on))
+        depends_on = comparison.hangs_on(verdict.level) if verdict.sure else None
+        verdicts.append(SoupVerdict(*key, verdict, over_datasets.get(key), depends_on))
     return verdicts
 
 

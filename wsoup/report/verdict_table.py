@@ -7,6 +7,8 @@ from wsoup.report.tables import Table
 from wsoup.report.verdict import NO_GAIN, RIVALS
 from wsoup.statistics.noise import Verdict
 
+OTHERS = "other datasets"
+TOO_FEW = "too few datasets"
 COLUMNS = (
     "soup",
     "over",
@@ -16,7 +18,7 @@ COLUMNS = (
     "high",
     "verdict",
     "p",
-    "hangs on",
+    "depends on",
     "low, other datasets",
     "high, other datasets",
     "verdict, other datasets",
@@ -38,16 +40,28 @@ def verdict_table(judged: JudgedRun) -> Table:
             "on": PLACES[comparison.role],
         }
         cells = _cells(comparison.fixed)
-        cells["hangs on"] = comparison.hangs_on or ""
-        if comparison.resampled is not None:
-            for column, value in _cells(comparison.resampled).items():
-                cells[f"{column}, other datasets"] = value
+        cells["depends on"] = comparison.depends_on or ""
+        cells |= _over_datasets(comparison.resampled)
         rows.append(what | cells)
     return Table("verdict", "Is it more than noise?", columns=COLUMNS, rows=rows, notes=_notes(judged))
 
 
 def _cells(verdict: Verdict) -> dict[str, object]:
     return {"gain": verdict.mean, "low": verdict.low, "high": verdict.high, "p": verdict.p, "verdict": verdict.word}
+
+
+def _over_datasets(verdict: Verdict | None) -> dict[str, object]:
+    """What other datasets would give; empty for a single dataset."""
+    if verdict is None:
+        return {}
+    if verdict.low <= -100 and verdict.high >= 100:
+        # Two datasets that differ say nothing about a third: points cannot lie outside these bounds anyway.
+        return {f"verdict, {OTHERS}": TOO_FEW}
+    return {
+        f"low, {OTHERS}": verdict.low,
+        f"high, {OTHERS}": verdict.high,
+        f"verdict, {OTHERS}": verdict.word,
+    }
 
 
 def _notes(judged: JudgedRun) -> list[str]:
@@ -63,6 +77,6 @@ def _notes(judged: JudgedRun) -> list[str]:
         f"{len(judged.comparisons)} comparisons.",
         f"The {soup} is judged as a {judged.mode.replace('_', ' ')}.",
         "Source: its test images. XD: datasets with other classes. DG: the source's classes in other styles.",
-        "Hangs on: the one dataset without which the verdict would be noise or the gain would change sign.",
+        "Depends on: the one dataset without which the verdict would be noise or the gain would change sign.",
         f"{NO_GAIN}: better than its rival, but not better than the class name only.",
     ]

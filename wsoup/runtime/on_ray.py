@@ -83,7 +83,7 @@ def _connected() -> Any:
     try:
         import ray
     except ImportError:
-        raise WsoupError("WSOUP_EXECUTOR=ray needs Ray: pip install 'wsoup[ray]'") from None
+        raise WsoupError("WSOUP_EXECUTOR=ray needs Ray: pip install ray") from None
     if not ray.is_initialized():
         address = os.environ.get("RAY_ADDRESS")
         options: dict[str, Any] = {"address": address}

@@ -194,8 +194,7 @@ class Soup:
         try:
             if not isinstance(value, Mapping):
                 raise ValueError("expected an object")
-            # Files of wsoup 0.2 have a weight of the class name, always 0 unless params asked for it.
-            return cls(**{key: each for key, each in value.items() if (key, each) != ("class_name_weight", 0)})
+            return cls(**value)
         except (ValueError, TypeError, OverflowError) as error:
             raise MismatchError(f"{one_line(origin)} is not a soup: {one_line(error, limit=300)}") from None
 
