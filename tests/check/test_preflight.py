@@ -153,9 +153,11 @@ def test_all_texts_that_are_too_long_are_named(raw: dict[str, Any], in_tmp: Path
     (in_tmp / "pools/descriptors.txt").write_text("\n".join([*DESCRIPTORS, *long]))
     params = parse_params(raw, origin="params.yaml")
     lines = [*long_texts(params, class_names=["red", "dark green"])]
-    assert ["one" in lines[0], "two" in lines[1], "three" in lines[2]] == [True] * 3
-    assert all("does not fit the model's context after 'a " in line for line in lines)
-    assert all("shorten it or leave it out" in line and len(line) <= LONGEST for line in lines)
+    for word, line in zip(("one", "two", "three"), lines, strict=True):
+        assert line.startswith(f"candidates.descriptors: 'which has {word} very very")
+        assert "does not fit the model's context after 'a " in line
+        assert "shorten it or leave it out" in line
+        assert len(line) <= LONGEST
     change(raw, "candidates.on_long_text", "skip")
     assert [*long_texts(parse_params(raw, origin="params.yaml"), class_names=["red", "dark green"])] == []
 

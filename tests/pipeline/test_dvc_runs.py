@@ -147,7 +147,8 @@ def test_a_queued_experiment_runs_the_code_that_was_queued(other):
 def test_a_temporary_experiment_makes_what_the_stage_makes_in_place(other):
     before = members(other)
     other.run("dvc", "exp", "run", "--temp", "--name", "temporary", "-S", "soups.word.k0=7", "finetune@coop_diverse")
-    assert (members(other), other.changed()) == (before, set()), "the workspace is unchanged"
+    assert members(other) == before, "the workspace is unchanged"
+    assert other.changed() == set(), "the workspace is unchanged"
     other.run("dvc", "exp", "apply", "temporary")
     experiment = members(other)
     run_stage(other.folder, "soup", "word", root=other.folder)

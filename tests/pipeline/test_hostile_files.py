@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -24,6 +25,7 @@ from wsoup.base.errors import LONGEST, DataError, MismatchError, MissingError, W
 from wsoup.disk import store
 from wsoup.params.reading import read_yaml
 from wsoup.pipeline.folder import create
+from wsoup.pipeline.inputs import lacking
 from wsoup.pipeline.status import stage_names
 from wsoup.report.lines import Line, read_lines
 from wsoup.report.record import Record, as_written
@@ -163,6 +165,9 @@ def test_an_invalid_dvc_yaml_is_refused(in_tmp: Path, data: bytes) -> None:
     with pytest.raises(MismatchError, match=r"DVC cannot read dvc\.yaml") as error:
         stage_names()
     assert one_line_of(error.value)
+    shutil.copy(ROOT / "params.yaml", "params.yaml")
+    with contextlib.suppress(WsoupError):
+        assert list(lacking()) == [], "`wsoup check` leaves it to DVC"
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink(path, path)])

@@ -57,7 +57,7 @@ def test_an_error_is_one_line_and_keeps_the_earlier_manifest(world: Path) -> Non
 def test_an_unknown_dataset_is_refused(world: Path) -> None:
     done = prepare(world, "cub")
     assert done.returncode == 1
-    assert done.stderr.startswith("error: datasets has no 'cub'; it has caltech101, dtd")
+    assert done.stderr.startswith("error: datasets has no 'cub'; there are caltech101, dtd")
 
 
 def test_stages_without_a_model_need_no_torch() -> None:

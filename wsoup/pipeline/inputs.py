@@ -84,12 +84,15 @@ def lacking(params: str | Path = PARAMS) -> Iterator[str]:
         return
     values = read_yaml(params)
     stages: dict[str, str] = {}
-    for stage, entry in _entries(params).items():
-        # A project may have stages of its own, whose keys are its own affair.
-        if entry.section.get("cmd", "").startswith(OWN_COMMAND):
-            for key in _needed(entry):
-                if _at(values, key) is None:
-                    stages.setdefault(key, stage)
+    try:
+        for stage, entry in _entries(params).items():
+            # A project may have stages of its own, whose keys are its own affair.
+            if str(entry.section.get("cmd")).startswith(OWN_COMMAND):
+                for key in _needed(entry):
+                    if _at(values, key) is None:
+                        stages.setdefault(key, stage)
+    except (AttributeError, LookupError, TypeError):
+        return  # not a dvc.yaml, which DVC itself says
     for key, stage in stages.items():
         section, _, last = key.rpartition(".")
         siblings = _at(values, section) if section else values
