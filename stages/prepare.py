@@ -1,6 +1,7 @@
 """A dataset on disk -> its manifest, a table of the images that a run uses."""
 
 from wsoup.check import preflight
+from wsoup.check.left_out import left_out
 from wsoup.check.whole import load_params
 from wsoup.datasets import manifest
 from wsoup.disk import store
@@ -30,6 +31,9 @@ def main(owner: Owner, dataset: str) -> None:
     section = one_of("datasets", params.datasets, dataset)
     listing = manifest.read_listing(dataset, params=section)
     built = manifest.build(listing, name=dataset, params=section, shots=params.fewshot.shots, seeds=list(params.seeds))
+    if section.layout == "imagefolder":
+        for line in left_out(section.root):
+            print(f"{dataset}: {line}")
     store.write_table(Artifacts().manifest(dataset), built.table, attributes=built.attributes)
 
 

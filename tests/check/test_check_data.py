@@ -14,6 +14,7 @@ from PIL import Image
 
 from wsoup.check import datasets as check
 from wsoup.check.finding import Finding
+from wsoup.check.left_out import left_out
 from wsoup.check.whole import Params, parse_params
 from wsoup.datasets import manifest
 from wsoup.datasets.paper import PAPER
@@ -189,3 +190,26 @@ def own_folder(root: Path, *, role: str = "source") -> list[str]:
     findings = [*check.dataset(name, params=parse_params(raw, origin="params.yaml"), deep=True)]
     assert texts(findings, "error") == []
     return texts(findings, "warning")
+
+
+def test_photos_that_no_listing_reads_are_counted_and_named(tmp_path: Path) -> None:
+    """In class folders of unknown kinds, in the root and beside class folders, in folders beside test/; not notes."""
+    root = tmp_path / "photos"
+    for name in (
+        *("test/cat/1.jpg", "test/cat/2.HEIC", "test/cat/more/3.heic", "test/dog/1.jpg", "test/dog/notes.txt"),
+        *("root.png", "test/loose.jpg", "mouse/1.jpg", "mouse/2.jpg", "readme/about.md", ".hidden/1.jpg"),
+    ):
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    assert left_out(str(root)) == [
+        "left out, convert them to .jpg: 2 .heic",
+        f"left out, move them into class folders: 2 beside them, such as {root}/root.png",
+        "left out, only classes in test/ are read: 2 in 'mouse'",
+    ]
+    assert left_out(str(root / "test")) == [
+        "left out, convert them to .jpg: 2 .heic",
+        f"left out, move them into class folders: 1 beside them, such as {root}/test/loose.jpg",
+    ]
+    assert left_out(str(root / "mouse")) != [], "pictures without a class folder"
+    assert left_out(str(root / "readme")) == []

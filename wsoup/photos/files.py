@@ -8,17 +8,16 @@ import csv
 import io
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from wsoup.base.class_names import key
 from wsoup.base.errors import DataError, MissingError, one_line
+from wsoup.check.left_out import files_in, in_words, unknown_kinds
 from wsoup.datasets.listing import IMAGE_SUFFIXES
 from wsoup.disk.files import read_text, reason_of, shown
 
-UNKNOWN_KINDS = {".heic", ".heif", ".jxl", ".dng", ".cr2", ".nef", ".arw", ".svg", ".psd"}
-"""Endings of images that cannot be decoded; a folder's are counted in a message."""
 SHOWN = 5
 """Labels that are listed in a message."""
 
@@ -55,12 +54,9 @@ def find_photos(places: Sequence[str]) -> tuple[list[Photo], str]:
     unknown: Counter[str] = Counter()
     for place in places:
         if os.path.isdir(place):
-            for path in files_in(place):
-                ending = _ending(path)
-                if ending in IMAGE_SUFFIXES:
-                    photos.append(Photo(path))
-                elif ending in UNKNOWN_KINDS:
-                    unknown[ending] += 1
+            files = list(files_in(place))
+            photos += [Photo(path) for path in files if _ending(path) in IMAGE_SUFFIXES]
+            unknown += unknown_kinds(files)
         elif not os.path.lexists(place):
             raise MissingError(
                 f"{shown(place)} does not exist; name photos, folders of photos, or a CSV with a column path"
@@ -74,8 +70,7 @@ def find_photos(places: Sequence[str]) -> tuple[list[Photo], str]:
         raise DataError(f"no images in {', '.join(shown(place) for place in places)}; expected {kinds} files")
     if not unknown:
         return photos, ""
-    listed = ", ".join(f"{count} {ending}" for ending, count in sorted(unknown.items()))
-    return photos, f"left out, convert them to .jpg: {listed}"
+    return photos, in_words(unknown)
 
 
 def labelled(
@@ -121,21 +116,6 @@ def _first_known(texts: Sequence[str], name_of: Mapping[str, str]) -> str | None
             if spelling in name_of:
                 return name_of[spelling]
     return None
-
-
-def files_in(folder: str) -> Iterator[str]:
-    """Files in a folder and its subfolders, except hidden ones."""
-    seen: set[str] = set()
-    for place, subfolders, names in os.walk(folder, followlinks=True):
-        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
-        real = os.path.realpath(place)
-        if real in seen:  # a link to a parent folder would never end
-            subfolders.clear()
-            continue
-        seen.add(real)
-        for name in sorted(names):
-            if not name.startswith("."):
-                yield os.path.join(place, name)
 
 
 def _ending(path: str) -> str:

@@ -14,10 +14,10 @@ from torch import Tensor
 
 from wsoup.base.class_names import changes, proposed
 from wsoup.base.errors import DataError, MissingError
+from wsoup.check.left_out import left_out
 from wsoup.core import prompts
 from wsoup.datasets import fewshot, folder
 from wsoup.datasets.listing import Listing, Split, validated
-from wsoup.photos.files import find_photos
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,7 @@ def look(root: str, *, shots: int, seed: int, template: str, classes: str | None
     names = dict(zip(_folders(listing), listing.class_names, strict=True))
     if len(names) < 2:
         raise DataError(f"{root} has one class, {listing.class_names[0]!r}; photos are told apart between two or more")
-    notes = []
-    _, unknown_kinds = find_photos([root])
-    if unknown_kinds:
-        notes.append(unknown_kinds)
+    notes = left_out(root)
     named_by_user = classes is not None or (Path(root) / "classnames.txt").exists()
     if not named_by_user:
         names = dict(zip(names, proposed(list(names)), strict=True))

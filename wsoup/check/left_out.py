@@ -1,0 +1,93 @@
+"""Photos of an image folder that no listing reads: of unknown kinds, outside of class folders, beside train/ or test/.
+
+They change no result, so they are counted here and not where a folder is listed; but nobody should miss them unaware.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from wsoup.datasets.folder import SPLIT_FOLDERS, subfolders
+from wsoup.datasets.listing import IMAGE_SUFFIXES, some
+from wsoup.disk.files import shown
+
+UNKNOWN_KINDS = {".heic", ".heif", ".jxl", ".dng", ".cr2", ".nef", ".arw", ".svg", ".psd"}
+"""Endings of images that cannot be decoded."""
+
+
+def left_out(root: str) -> list[str]:
+    """A line for each reason why photos below an ImageFolder are not read, with their number.
+
+    Args:
+        root: the folder, with train/<class>/, val/<class>/ or test/<class>/, or <class>/.
+    """
+    base = Path(root)
+    top = subfolders(base)
+    splits = [name for name in SPLIT_FOLDERS if name in top and subfolders(base / name)]
+    holds_classes = [base / name for name in splits] or [base]
+    unknown: Counter[str] = Counter()
+    outside = _pictures_in(base)
+    for folder in holds_classes:
+        if folder != base:
+            outside += _pictures_in(folder)
+        for name in subfolders(folder):
+            unknown.update(unknown_kinds(files_in(str(folder / name))))
+    beside = {}
+    if splits:
+        for name in top:
+            pictures = [path for path in files_in(str(base / name)) if _is_picture(path)]
+            if name not in SPLIT_FOLDERS and pictures:
+                beside[name] = len(pictures)
+    lines = []
+    if unknown:
+        lines.append(in_words(unknown))
+    if outside:
+        example = shown(outside[0])
+        lines.append(f"left out, move them into class folders: {len(outside)} beside them, such as {example}")
+    if beside:
+        known = " and ".join(f"{name}/" for name in splits)
+        lines.append(f"left out, only classes in {known} are read: {sum(beside.values())} in {some(list(beside))}")
+    return lines
+
+
+def unknown_kinds(paths: Iterable[str]) -> Counter[str]:
+    """How many files have each of `UNKNOWN_KINDS`."""
+    endings = Counter(_ending(path) for path in paths)
+    return Counter({ending: count for ending, count in endings.items() if ending in UNKNOWN_KINDS})
+
+
+def in_words(unknown: Counter[str]) -> str:
+    """One line about files of `unknown_kinds`."""
+    listed = ", ".join(f"{count} {ending}" for ending, count in sorted(unknown.items()))
+    return f"left out, convert them to .jpg: {listed}"
+
+
+def files_in(folder: str) -> Iterator[str]:
+    """Files in a folder and its subfolders, except hidden ones, in the order of names."""
+    seen: set[str] = set()
+    for place, folders, names in os.walk(folder, followlinks=True):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        real = os.path.realpath(place)
+        if real in seen:  # a link to a parent folder would never end
+            folders.clear()
+            continue
+        seen.add(real)
+        for name in sorted(names):
+            if not name.startswith("."):
+                yield os.path.join(place, name)
+
+
+def _pictures_in(folder: Path) -> list[str]:
+    """Pictures that lie in a folder itself."""
+    with os.scandir(folder) as entries:
+        paths = [entry.path for entry in entries if entry.is_file() and not entry.name.startswith(".")]
+    return sorted(path for path in paths if _is_picture(path))
+
+
+def _is_picture(path: str) -> bool:
+    return _ending(path) in IMAGE_SUFFIXES or _ending(path) in UNKNOWN_KINDS
+
+
+def _ending(path: str) -> str:
+    return os.path.splitext(path)[1].lower()
