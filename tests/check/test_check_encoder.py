@@ -14,6 +14,7 @@ from run_cli import run
 from small_world import COLOURS, TINY_CONFIG, write_image_folder
 
 from wsoup.base.errors import ModelError
+from wsoup.check import downloads
 from wsoup.check.encoder import encoder as check_encoder
 from wsoup.check.finding import Finding
 from wsoup.check.remembered import encoder_inputs, remembered
@@ -66,6 +67,19 @@ def test_for_a_misspelt_model_or_tag_the_nearest_is_suggested():
     )
     finding = checked({"model": "ViT-S-32-alt", "pretrained": "openai"})
     assert finding["error"] == ["encoder.pretrained: ViT-S-32-alt has no tag 'openai'; it has none"]
+
+
+def test_weights_that_are_still_to_be_downloaded_are_said(tmp_path, monkeypatch):
+    """A warning, because a network may bring them; and none where the hub's cache has them, or a file is named."""
+    monkeypatch.setattr(downloads, "OF_OPEN_CLIP", tmp_path / "clip")
+    monkeypatch.setattr(downloads, "try_to_load_from_cache", lambda repository, name: None)
+    warned = checked({"model": "RN50", "pretrained": "openai"})["warning"]
+    assert "the weights of RN50 / openai are not on this machine" in warned[0]
+    (tmp_path / "clip").mkdir()
+    (tmp_path / "clip/RN50.pt").touch()
+    assert not any(
+        "not on this machine" in text for text in checked({"model": "RN50", "pretrained": "openai"})["warning"]
+    )
 
 
 def test_models_that_finetuning_refuses_are_named_before_a_run(tmp_path):

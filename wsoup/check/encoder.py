@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from wsoup.base.errors import ModelError, WsoupError, one_line
+from wsoup.check.downloads import missing_weights
 from wsoup.check.finding import Finding
 from wsoup.check.whole import Params
 from wsoup.core import prompts
@@ -31,6 +32,9 @@ def encoder(params: Params) -> Iterator[Finding]:
     problem = _tag_problem(section)
     if problem is not None:
         yield Finding("error", "encoder", problem)
+    missing = missing_weights(section)
+    if missing is not None:
+        yield Finding("warning", "encoder", missing)
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

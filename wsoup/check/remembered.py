@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from wsoup.base.errors import MismatchError, MissingError
+from wsoup.check.downloads import downloaded
 from wsoup.check.finding import Finding
 from wsoup.check.whole import Params
 from wsoup.disk import code, store
@@ -51,9 +52,10 @@ def _version(package: str) -> str:
 
 
 def encoder_inputs(params: Params) -> list[object]:
-    """What determines the findings about the model, as JSON values. Its weights are not among it: none are loaded."""
+    """What determines the findings about the model, as JSON values. Of weights only whether they are here matters."""
     config = params.encoder.config
     digest = None
     if config is not None and Path(config).is_file():
         digest = store.sha256_file(config)
-    return [params.encoder.model_dump(mode="json"), digest, bool(params.finetune.methods)]
+    section = params.encoder.model_dump(mode="json")
+    return [section, digest, bool(params.finetune.methods), downloaded()]
