@@ -25,10 +25,15 @@ class Wanted(Sections):
 
 def main(owner: Owner) -> None:
     """Write both pools."""
-    params, artifacts = load(Wanted), Artifacts()
-    wanted, count = params.candidates, params.candidates.words.count
-    words = pools.words_from_file(wanted.words.path, count=count) if wanted.words.path else pools.common_words(count)
-    for pool, texts in (("words", words), ("descriptors", pools.descriptors(wanted.descriptors.paths))):
+    params = load(Wanted)
+    artifacts = Artifacts()
+    word_pool = params.candidates.words
+    if word_pool.path is None:
+        words = pools.common_words(word_pool.count)
+    else:
+        words = pools.words_from_file(word_pool.path, count=word_pool.count)
+    descriptors = pools.descriptors(params.candidates.descriptors.paths)
+    for pool, texts in {"words": words, "descriptors": descriptors}.items():
         left_out = _left_out(texts, params)
         lists.write_pool(artifacts.pool(pool), [text for text in texts if text not in left_out])
         if left_out:
@@ -39,7 +44,8 @@ def main(owner: Owner) -> None:
 def _left_out(texts: Sequence[str], params: Wanted) -> Mapping[str, str]:
     """Texts with the tokens of an earlier one and, if they are to be skipped, those that do not fit; and why."""
     skip_long = params.candidates.on_long_text == "skip"
-    if not skip_long and len({unicodedata.normalize("NFKC", text).casefold() for text in texts}) == len(texts):
+    spellings = {unicodedata.normalize("NFKC", text).casefold() for text in texts}
+    if not skip_long and len(spellings) == len(texts):
         return {}  # as usual, and known without a tokenizer, which is slow to import
     from wsoup.texts.tokens import alike, too_long
     from wsoup.towers.models import known_tokenizer
@@ -48,11 +54,11 @@ def _left_out(texts: Sequence[str], params: Wanted) -> Mapping[str, str]:
     same = alike([f" {text}" for text in texts], tokenizer=tokenizer)
     left_out = {second[1:]: f"same tokens as {first[1:]!r}" for first, second in same}
     if skip_long:
-        about = store.table_attributes(
-            store.require(Artifacts().manifest(params.source), made_by=f"prepare@{params.source}")
-        )
+        manifest = store.require(Artifacts().manifest(params.source), made_by=f"prepare@{params.source}")
+        about = store.table_attributes(manifest)
         stems = prompts.stems(about["template"], about["class_names"])
-        left_out |= {text: "does not fit" for _, text in too_long(texts, stems=stems, tokenizer=tokenizer)}
+        for _, text in too_long(texts, stems=stems, tokenizer=tokenizer):
+            left_out[text] = "does not fit"
     return left_out
 
 

@@ -26,7 +26,8 @@ class Wanted(Sections):
 
 def main(owner: Owner) -> None:
     """Embed the training images of all seeds in the order of the source's manifest; write the class-name soup."""
-    params, artifacts = load(Wanted), Artifacts()
+    params = load(Wanted)
+    artifacts = Artifacts()
     source = params.source
     embed_split(source, split="train", encoder=params.encoder, params=params.embed, owner=owner)
     about = read_features(artifacts.features(source, split="train")).attributes

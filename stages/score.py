@@ -26,10 +26,12 @@ def main(owner: Owner, pool: str) -> None:
     """Score POOL (words or descriptors) on the source's training features, for the splits of all seeds."""
     params = load(Wanted)
     run = Run.of(owner, params)
-    source, path = load_source(run), run.artifacts.pool(pool)
+    source = load_source(run)
+    path = run.artifacts.pool(pool)
     pooled = read_pool(path)
     check_fits(pooled, source=source, origin=path, otherwise=", or set candidates.on_long_text: skip")
-    texts, period = ["", *pooled], params.candidates.period(pool)  # the first row is the bare class name
+    texts = ["", *pooled]  # the first row is the bare class name
+    period = params.candidates.period(pool)
     columns = scores_in_shards(
         source, texts, period=period, size=params.score.shard_size, owner=owner, label=f"score {pool}"
     )  # (K, P) each

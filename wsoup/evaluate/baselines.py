@@ -32,7 +32,8 @@ def random_chains(words: Sequence[str], *, lengths: Sequence[int], seed: int) ->
     chains = []
     for i, length in enumerate(lengths):
         generator = member_generator(purpose="random_chains", seed=seed, member=i)
-        chains.append(" ".join(words[j] for j in generator.choice(len(words), size=length, replace=False)))
+        drawn = generator.choice(len(words), size=length, replace=False)
+        chains.append(" ".join(words[j] for j in drawn))
     return chains
 
 
@@ -45,13 +46,20 @@ def waffle_shape(class_names: Sequence[str]) -> tuple[int, int, int, int]:
     >>> waffle_shape(["red fox", "cat"])
     (2, 3, 1, 4)
     """
-    split = [name.split(" ") for name in class_names]
-    words = max(1, round(float(np.mean([len(parts) for parts in split]))))
-    word_length = round(float(np.mean([np.mean([len(part) for part in parts]) for parts in split])))
-    groups = round(float(np.mean([len(parts) - 1 for parts in split]))) + 1
-    characters = int(np.ceil(np.mean([max(len(part) for part in parts) for parts in split])))
-    characters += groups - characters % groups
-    return words, max(1, word_length), groups, characters // groups
+    n_words = []
+    mean_lengths = []
+    longest = []
+    for name in class_names:
+        lengths = [len(word) for word in name.split(" ")]
+        n_words.append(len(lengths))
+        mean_lengths.append(np.mean(lengths))
+        longest.append(max(lengths))
+    words = max(1, round(float(np.mean(n_words))))
+    word_length = max(1, round(float(np.mean(mean_lengths))))
+    groups = round(float(np.mean([n - 1 for n in n_words]))) + 1
+    characters = int(np.ceil(np.mean(longest)))
+    characters += groups - characters % groups  # theirs adds a whole group where none is needed
+    return words, word_length, groups, characters // groups
 
 
 def waffle_characters(descriptors: Sequence[str]) -> list[str]:
@@ -83,10 +91,12 @@ def waffle(
     for i in range(m):
         generator = member_generator(purpose="waffle", seed=seed, member=i)
         if i % 2 == 0:
-            noise = " ".join(words[j][:letters] for j in generator.choice(len(words), size=n_words))
+            drawn = generator.choice(len(words), size=n_words)
+            noise = " ".join(words[j][:letters] for j in drawn)
         else:
-            groups = generator.choice(len(characters), size=(n_groups, length))
-            noise = ", ".join("".join(characters[j] for j in group) for group in groups)
+            drawn = generator.choice(len(characters), size=(n_groups, length))
+            groups = ["".join(characters[j] for j in group) for group in drawn]
+            noise = ", ".join(groups)
         texts.append(f", {sentence(noise)}")
     return texts
 
@@ -100,7 +110,11 @@ def ensemble_prompts(
     [['art of the cat, a type of pet.']]
     """
     suffix = template.replace("{c}", "{}").split("{}")[1].removesuffix(".")
-    return [[f"{fill(name).removesuffix('.')}{suffix}." for fill in templates] for name in class_names]
+    by_class = []
+    for name in class_names:
+        filled = [fill(name).removesuffix(".") for fill in templates]
+        by_class.append([f"{text}{suffix}." for text in filled])
+    return by_class
 
 
 def gpt_prompts(
@@ -118,7 +132,9 @@ def gpt_prompts(
         descriptors: bare descriptors of every class, by name (`wsoup.search.rank.gpt_classes.matched`).
         gpt_names: names to use in these prompts instead of some class names.
     """
-    return [
-        [prompts.prompt(template, gpt_names.get(name, name), text) for text in descriptors[name] or [""]]
-        for name in class_names
-    ]
+    by_class = []
+    for name in class_names:
+        shown = gpt_names.get(name, name)
+        texts = descriptors[name] or [""]
+        by_class.append([prompts.prompt(template, shown, text) for text in texts])
+    return by_class

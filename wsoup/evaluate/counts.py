@@ -72,7 +72,8 @@ class Classifiers:
     def of(self, test: TestSet) -> list[tuple[Row, Tensor]]:
         """The rows of one dataset, each with the mean text features of its classes (C, D)."""
         shared = zip(self.rows, self.means[:, self.prompts.of(test)], strict=True)
-        return [*shared, *((row, mean) for row, mean in self.by_class if row.dataset == test.name)]
+        own = [(row, mean) for row, mean in self.by_class if row.dataset == test.name]
+        return [*shared, *own]
 
 
 PartKey = tuple[Literal["stems", "row"], int]
@@ -151,15 +152,20 @@ def _packed(compute: Callable[[], Tensor]) -> bytes:
 def mean_of_stems(rows: Sequence[Row], *, stems: Sequence[str], encoder: PromptEncoder) -> Tensor:
     """Mean text features of R rows with each of S class prompts: (R, S, D)."""
     means: Tensor | None = None
-    for offset in sorted({offset for row in rows for offset in row.offsets}):
+    offsets: set[int] = set().union(*(row.offsets for row in rows))
+    for offset in sorted(offsets):
         users = [r for r, row in enumerate(rows) if offset in row.offsets]
+        distinct: set[str] = set().union(*(rows[r].texts for r in users))
         # Sorted, so that neighbouring texts share prefixes, which are encoded once.
-        texts = sorted({text for r in users for text in rows[r].texts})
+        texts = sorted(distinct)
         weights = mean_weights([rows[r].texts for r in users], texts=texts)  # (users, P)
         weights /= torch.tensor([[float(len(rows[r].offsets))] for r in users])
-        starts, endings = list(stems), [prompts.ending(text, period=True) for text in texts]
         if offset:  # null tokens follow the comma
-            starts, endings = prompts.with_comma(stems), [prompts.after_comma(text, period=True) for text in texts]
+            starts = prompts.with_comma(stems)
+            endings = [prompts.after_comma(text, period=True) for text in texts]
+        else:
+            starts = list(stems)
+            endings = [prompts.ending(text, period=True) for text in texts]
         formula = rows[users[0]].offset_formula
         for where, block in encoder.grid_blocks(starts, endings, token_offset=offset, offset_formula=formula):
             if means is None:
@@ -184,7 +190,8 @@ def mean_prompts(row: Row, *, encoder: PromptEncoder) -> Tensor:
     means = []
     for start in range(0, len(row.prompts), CLASS_PROMPTS):
         groups = row.prompts[start : start + CLASS_PROMPTS]
-        unique = sorted({prompt for class_prompts in groups for prompt in class_prompts})
+        distinct: set[str] = set().union(*groups)
+        unique = sorted(distinct)
         features = encoder.encode(unique)  # (P, D)
         means.append(mean_weights(groups, texts=unique).to(features.device) @ features)
     return torch.cat(means)

@@ -134,29 +134,44 @@ class Method:
     soup: str | None = None
 
 
+def _ensemble(material: Material, dataset: Dataset) -> Sequence[Sequence[str]]:
+    template = dataset.baseline_template or dataset.template
+    return baselines.ensemble_prompts(template, class_names=dataset.class_names, templates=material.templates)
+
+
+def _gpt(material: Material, dataset: Dataset) -> Sequence[Sequence[str]]:
+    if dataset.gpt is None:
+        return []
+    return baselines.gpt_prompts(
+        dataset.baseline_template or dataset.template,
+        class_names=dataset.class_names,
+        descriptors=dataset.gpt,
+        gpt_names=dataset.gpt_names,
+    )
+
+
+def _waffle(material: Material, seed: int, m: int) -> Sequence[str]:
+    if material.waffle:  # the authors' list, if the user gave it
+        return baselines.random_descriptors(material.waffle, m=m, seed=seed)
+    return baselines.waffle(
+        material.words,
+        characters=baselines.waffle_characters(material.descriptors),
+        class_names=material.source_class_names,
+        m=m,
+        seed=seed,
+    )
+
+
+def _random_chains(material: Material, seed: int, m: int) -> Sequence[str]:
+    """As many words in each chain as the soup beside them has."""
+    members = material.soups[material.shown][seed]
+    lengths = [len(text.split()) for text in members]
+    return baselines.random_chains(material.words, lengths=lengths, seed=seed)
+
+
 CLASS_NAME = Method("class_name", lambda material, seed, m: [""], by_seed=False)
-ENSEMBLE = Method(
-    "ensemble",
-    prompts=lambda material, test: baselines.ensemble_prompts(
-        test.baseline_template or test.template, class_names=test.class_names, templates=material.templates
-    ),
-    by_seed=False,
-    tuned=False,
-)
-GPT = Method(
-    "gpt",
-    prompts=lambda material, test: (
-        []
-        if test.gpt is None
-        else baselines.gpt_prompts(
-            test.baseline_template or test.template,
-            class_names=test.class_names,
-            descriptors=test.gpt,
-            gpt_names=test.gpt_names,
-        )
-    ),
-    by_seed=False,
-)
+ENSEMBLE = Method("ensemble", prompts=_ensemble, by_seed=False, tuned=False)
+GPT = Method("gpt", prompts=_gpt, by_seed=False)
 RANDOM_DESCRIPTORS = Method(
     "random_descriptors",
     lambda material, seed, m: baselines.random_descriptors(material.descriptors, m=m, seed=seed),
@@ -165,32 +180,8 @@ RANDOM_DESCRIPTORS = Method(
     alone=True,
     offsets="pretrained",
 )
-WAFFLE = Method(
-    "waffle",
-    lambda material, seed, m: (
-        baselines.random_descriptors(material.waffle, m=m, seed=seed)
-        if material.waffle
-        else baselines.waffle(
-            material.words,
-            characters=baselines.waffle_characters(material.descriptors),
-            class_names=material.source_class_names,
-            m=m,
-            seed=seed,
-        )
-    ),
-    drawn=True,
-    sized=True,
-    offsets="pretrained",
-)
-RANDOM_CHAINS = Method(
-    "random_chains",
-    lambda material, seed, m: baselines.random_chains(
-        material.words, lengths=[len(text.split()) for text in material.soups[material.shown][seed]], seed=seed
-    ),
-    sized=True,
-    alone=True,
-    tuned=False,
-)
+WAFFLE = Method("waffle", _waffle, drawn=True, sized=True, offsets="pretrained")
+RANDOM_CHAINS = Method("random_chains", _random_chains, sized=True, alone=True, tuned=False)
 UPPER_BOUND = Method("upper_bound", lambda material, seed, m: material.upper_bound, by_seed=False, sized=True)
 
 BASELINES = (CLASS_NAME, ENSEMBLE, GPT, RANDOM_DESCRIPTORS, WAFFLE, RANDOM_CHAINS)
@@ -214,14 +205,19 @@ def in_order(soups: Sequence[str]) -> list[str]:
 
 def soup_method(name: str) -> Method:
     """The method of one soup; members of `CURVE` are not evaluated alone, nor with finetuned models."""
-    offsets: Literal["never", "pretrained", "always"] = "always" if name == "descriptor" else "pretrained"
+    is_curve = name == CURVE
+    offsets: Literal["never", "pretrained", "always"] = "pretrained"
+    if name == "descriptor":
+        offsets = "always"
+    if is_curve:
+        offsets = "never"
     return Method(
         row_name(name),
         lambda material, seed, m: material.soups[name][seed],
         sized=True,
-        alone=name != CURVE,
-        offsets="never" if name == CURVE else offsets,
-        tuned=name != CURVE,
+        alone=not is_curve,
+        offsets=offsets,
+        tuned=not is_curve,
         soup=name,
     )
 
@@ -271,6 +267,10 @@ def right_by_row(lines: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], Ri
         if line.get("right") is None:  # most rows of a finetuned model are only counted
             continue
         by_dataset = by_row.setdefault((line["method"], line["mode"]), {})
-        bits = np.unpackbits(np.frombuffer(line["right"], dtype=np.uint8), count=line["n_images"])
+        packed = np.frombuffer(line["right"], dtype=np.uint8)
+        bits = np.unpackbits(packed, count=line["n_images"])
         by_dataset.setdefault(line["dataset"], []).append(bits.astype(bool))
-    return {row: {name: np.stack(seeds) for name, seeds in datasets.items()} for row, datasets in by_row.items()}
+    rights: dict[tuple[str, str], Right] = {}
+    for row, datasets in by_row.items():
+        rights[row] = {name: np.stack(seeds) for name, seeds in datasets.items()}
+    return rights

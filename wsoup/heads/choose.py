@@ -64,21 +64,30 @@ def choose(shots: FewShot, *, kind: str) -> Chosen:
     """
     if kind not in PARTS:
         raise ParamsError(f"kind is {shown_value(kind)}; expected one of {', '.join(PARTS)}")
-    rows = shots.folds >= 0
+    labels = shots.labels[shots.folds >= 0]  # of the images that can be left out
     parts = [_best_setting(shots, part=part) for part in PARTS[kind]]
-    scales = [1 / (len(parts) * part.temperature) if len(parts) > 1 else 1.0 for part in parts]
-    settings = [part.setting for part in parts]
-    logits = torch.stack([scale * part.logits for scale, part in zip(scales, parts, strict=True)]).sum(dim=0)
-    weights = [scale * setting.fit(shots) for scale, setting in zip(scales, settings, strict=True)]
-    temperature = fit_temperature(logits, shots.labels[rows]) if len(parts) > 1 else parts[0].temperature
-    confidences, predictions = (logits / temperature).softmax(dim=1).max(dim=1)
+    logits = []
+    weights = []
+    setting: dict[str, float] = {}
+    for part in parts:
+        scale = 1.0
+        if len(parts) > 1:
+            scale = 1 / (len(parts) * part.temperature)
+        logits.append(scale * part.logits)
+        weights.append(scale * part.setting.fit(shots))
+        setting |= dataclasses.asdict(part.setting)
+    summed = torch.stack(logits).sum(dim=0)
+    temperature = parts[0].temperature
+    if len(parts) > 1:
+        temperature = fit_temperature(summed, labels)
+    confidences, predictions = (summed / temperature).softmax(dim=1).max(dim=1)
     return Chosen(
-        setting={name: value for setting in settings for name, value in dataclasses.asdict(setting).items()},
+        setting=setting,
         classifier=torch.stack(weights).sum(dim=0),
         temperature=temperature,
         confidences=confidences,
-        right=predictions == shots.labels[rows],
-        note="" if len(logits) else NOTHING_LEFT_OUT,
+        right=predictions == labels,
+        note="" if len(labels) else NOTHING_LEFT_OUT,
     )
 
 
@@ -101,8 +110,12 @@ def _best_setting(shots: FewShot, *, part: Kind) -> _Part:
     for setting, logits in part.left_out(shots):
         n_correct = int((logits[rows].argmax(dim=1) == labels).sum())
         enough = max(enough, n_correct - slack(n_correct, n_images=len(labels)))
-        counted = [one for one in [*counted, (n_correct, setting, logits[rows])] if one[0] >= enough]
-    candidates = [_Part(setting, logits, fit_temperature(logits, labels)) for _, setting, logits in counted]
+        counted.append((n_correct, setting, logits[rows]))
+        # The logits of settings that are already too bad are dropped at once: with many classes they are large.
+        counted = [one for one in counted if one[0] >= enough]
+    candidates = []
+    for _, setting, logits in counted:
+        candidates.append(_Part(setting, logits, fit_temperature(logits, labels)))
     return min(candidates, key=lambda one: log_loss(one.logits, labels, temperature=one.temperature))
 
 
@@ -114,8 +127,9 @@ def slack(n_correct: int, *, n_images: int) -> float:
 
 def log_loss(logits: Tensor, labels: Tensor, *, temperature: float) -> float:
     """Mean of -log p(label): (n, C), (n,) -> non-negative number."""
-    blocks = zip(logits.split(ROWS), labels.split(ROWS), strict=True)
-    total = sum(float(F.cross_entropy(rows / temperature, of, reduction="sum")) for rows, of in blocks)
+    total = 0.0
+    for some_logits, some_labels in zip(logits.split(ROWS), labels.split(ROWS), strict=True):
+        total += float(F.cross_entropy(some_logits / temperature, some_labels, reduction="sum"))
     return total / len(labels)
 
 
@@ -140,18 +154,26 @@ def fit_temperature(logits: Tensor, labels: Tensor) -> float:
     if not len(labels):
         return 1.0
     golden = (math.sqrt(5) - 1) / 2
-    low, high = -LARGEST, LARGEST
-    left, right = high - golden * (high - low), low + golden * (high - low)
-    at_left, at_right = cost(left), cost(right)
+    low = -LARGEST
+    high = LARGEST
+    left = high - golden * (high - low)
+    right = low + golden * (high - low)
+    cost_left = cost(left)
+    cost_right = cost(right)
     for _ in range(STEPS):
-        if at_left <= at_right:
-            high, right, at_right = right, left, at_left
+        # The golden ratio makes one of the two inner points serve the next step, too.
+        if cost_left <= cost_right:
+            high = right
+            right = left
+            cost_right = cost_left
             left = high - golden * (high - low)
-            at_left = cost(left)
+            cost_left = cost(left)
         else:
-            low, left, at_left = left, right, at_right
+            low = left
+            left = right
+            cost_left = cost_right
             right = low + golden * (high - low)
-            at_right = cost(right)
+            cost_right = cost(right)
     return math.exp((low + high) / 2)
 
 
@@ -170,10 +192,13 @@ def threshold(confidences: Tensor, right: Tensor, *, precision: float) -> float:
         A number from 0 to 1; infinity if no confidence suffices, so that every photo is abstained from.
     """
     order = torch.argsort(confidences, descending=True, stable=True)
-    descending, n_wrong = confidences[order], (~right[order]).cumsum(0)
-    n = torch.arange(1, len(order) + 1)
-    good = (n_wrong + 1) <= (1 - precision) * (n + 1) + 1e-9
+    descending = confidences[order]
+    n_wrong = (~right[order]).cumsum(0)
+    n_all = torch.arange(1, len(order) + 1)
+    good = (n_wrong + 1) <= (1 - precision) * (n_all + 1) + 1e-9
     last = torch.ones_like(good)
     last[:-1] = descending[1:] < descending[:-1]  # equal confidences stay together
     enough = (good & last).nonzero()[:, 0]
-    return float(descending[enough[-1]]) if len(enough) else math.inf
+    if not len(enough):
+        return math.inf
+    return float(descending[enough[-1]])

@@ -169,13 +169,20 @@ class Head:
             confidences=tensors["confidences"],
             right=tensors["right"],
         )
-        if {*head.setting} != {field.name for part in PARTS.get(head.kind, ()) for field in dataclasses.fields(part)}:
+        hyperparameters: set[str] = set()
+        for part in PARTS.get(head.kind, ()):
+            hyperparameters |= {field.name for field in dataclasses.fields(part)}
+        if set(head.setting) != hyperparameters:
             raise ValueError("its kind is unknown or its setting is of another kind")
-        size, left_out = len(head.classifier), head.n_images
-        shapes = {"classifier": (size, len(head.class_names)), "confidences": (left_out,), "right": (left_out,)}
+        shapes = {
+            "classifier": (len(head.classifier), len(head.class_names)),
+            "confidences": (head.n_images,),
+            "right": (head.n_images,),
+        }
         for name, shape in shapes.items():
             array = arrays[name]
-            if array.shape != shape or (array.dtype.kind == "b") != (name == "right") or not np.isfinite(array).all():
+            has_right_kind = (array.dtype.kind == "b") == (name == "right")
+            if array.shape != shape or not has_right_kind or not np.isfinite(array).all():
                 raise ValueError(f"{name} is {array.dtype} {array.shape}; expected {shape}, and finite numbers")
         return head
 

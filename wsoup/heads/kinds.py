@@ -97,21 +97,27 @@ def checked(
     if texts.shape != (features.shape[1], len(names)):
         expected = (features.shape[1], len(names))
         raise MismatchError(f"class texts have shape {tuple(texts.shape)}; expected {expected}, features by classes")
-    x, y = features.double().cpu(), labels.cpu()
-    kept = torch.ones(len(y), dtype=torch.bool)
-    for first, second in duplicates(x):
-        if y[first] != y[second]:
-            pair = f"{names[int(y[first])]!r} and {names[int(y[second])]!r}"
+    features = features.double().cpu()
+    labels = labels.cpu()
+    kept = torch.ones(len(labels), dtype=torch.bool)
+    for first, second in duplicates(features):
+        if labels[first] != labels[second]:
+            pair = f"{names[int(labels[first])]!r} and {names[int(labels[second])]!r}"
             raise DataError(f"images {first} and {second} are the same photo, labelled {pair}; correct one label")
         kept[second] = False
-    if missing := [repr(names[label]) for label in sorted({*range(len(names))} - {*y[kept].tolist()})]:
+    with_images = set(labels[kept].tolist())
+    missing = [repr(name) for label, name in enumerate(names) if label not in with_images]
+    if missing:
         shown = one_line(", ".join(missing), limit=200)
         raise DataError(
             f"no image of {shown}: a head needs one of each class; add it, or leave the class out of class_names"
         )
     n_dropped = int((~kept).sum())
-    note = f"dropped {n_dropped} of {len(y)} images as duplicates" if n_dropped else ""
-    return FewShot(x[kept], y[kept], texts.double().cpu(), float(logit_scale)), note
+    note = ""
+    if n_dropped:
+        note = f"dropped {n_dropped} of {len(labels)} images as duplicates"
+    shots = FewShot(features[kept], labels[kept], texts.double().cpu(), float(logit_scale))
+    return shots, note
 
 
 def duplicates(features: Tensor) -> list[tuple[int, int]]:
@@ -120,7 +126,8 @@ def duplicates(features: Tensor) -> list[tuple[int, int]]:
     for start in range(0, len(features), ROWS):
         later = features[start : start + ROWS]
         same = torch.cdist(later, features[: start + len(later)]) < SAME
-        pairs += [(column, start + row) for row, column in same.tril(start - 1).nonzero().tolist()]
+        below = same.tril(start - 1)  # each pair once, and no image with itself
+        pairs += [(column, start + row) for row, column in below.nonzero().tolist()]
     return pairs
 
 

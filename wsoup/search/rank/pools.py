@@ -64,7 +64,7 @@ def descriptors(paths: Sequence[str | Path]) -> list[str]:
     pool: dict[str, None] = {}
     for path in map(Path, paths):
         if path.suffix == ".json":
-            sentences = {text for texts in gpt.read(path).values() for text in texts}
+            sentences: set[str] = set().union(*gpt.read(path).values())
             pool.update(dict.fromkeys(sorted(sentences, key=lambda text: f"{text}.")))
         else:
             pool.update(dict.fromkeys(unique(texts_of(path), origin=str(path))))

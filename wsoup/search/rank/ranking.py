@@ -52,7 +52,7 @@ def rank(n_correct: Sequence[int] | np.ndarray) -> np.ndarray:
 
 def ranked(texts: list[str], *, n_correct: np.ndarray, log_likelihood: np.ndarray, period: bool, cost: Cost) -> Ranked:
     """Rank candidates, given in pool order with counts and likelihoods (P,); see `Ranked`."""
-    candidates = np.flatnonzero([bool(text) for text in texts])
+    candidates = np.flatnonzero([bool(text) for text in texts])  # "" is the class name alone, which is no candidate
     order = candidates[rank(n_correct[candidates])]
     return Ranked([texts[i] for i in order], n_correct[order], log_likelihood[order], period, cost)
 
