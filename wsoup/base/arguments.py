@@ -75,7 +75,8 @@ def _in_one_line(error: ValidationError) -> WsoupError:
         return reason
     argument, *inside = problem["loc"]
     # Indices say which item of a list; names are of pydantic's own steps.
-    where = ".".join([str(argument), *(str(part) for part in inside if isinstance(part, int))])
+    indices = [str(part) for part in inside if isinstance(part, int)]
+    where = ".".join([str(argument), *indices])
     usual = problem["msg"].replace("Input should be", "expected")
     expected = reason or EXPECTED.get(problem["type"]) or usual
     value = shown_value(problem["input"])

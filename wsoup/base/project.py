@@ -38,6 +38,7 @@ def root() -> Path:
         MissingError: neither exists.
     """
     package = Path(str(files("wsoup")))
+    # Inside first: what lies beside an installed package is not wsoup's.
     for folder in (package / INSIDE, package.parent):
         if (folder / "dvc.yaml").is_file() and (folder / "data" / "profiles").is_dir():
             return folder

@@ -79,7 +79,8 @@ def _call(path: str, method: str, *payload: bytes) -> Any:
         raise MissingError(f"{path} cannot be read (no such file)") from None
     except ImportError as error:
         raise DataError(f"{path}: {one_line(error, limit=200)}") from None
-    except Exception as error:  # each storage has its own errors
+    # Each storage raises errors of its own client.
+    except Exception as error:
         reason = one_line(error, limit=200) or type(error).__name__
         verb = "written" if payload else "read"
         raise DataError(f"{path} cannot be {verb} ({reason}); check the URL and the credentials") from None

@@ -175,6 +175,7 @@ def _check_watched(key: str, watch: str, *, files: Mapping[str, str | None]) -> 
     step = f"put the {len(distinct)} files of its section into a folder without results, and set {key} to that"
     if len(distinct) == 1:
         step = f"set {key} to {distinct[0]}"
+    # Results are made in the folder of params.yaml, so each run would make all stages out of date.
     if paths and _inside(os.path.realpath("."), os.path.realpath(watch)):
         raise ValueError(f"{key}: {watch!r} contains the whole run, results included; {step}")
     for where, path in paths.items():

@@ -122,6 +122,7 @@ def digest(room: str) -> str:
 
 def meanings(script: Path) -> dict[str, str]:
     """The `meaning` of the script and of every file of wsoup that its result depends on."""
+    # Not by its whole path: a project that is moved keeps its finished work.
     digests = {f"{script.parent.name}/{script.name}": _meaning_of_file(script)}
     for file in modules(script):
         if file != script:

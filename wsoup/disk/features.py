@@ -130,7 +130,8 @@ def read_features(path: str | Path, *, encoder: Mapping[str, Any] | None = None)
     except Exception as error:  # zarr may raise anything on a damaged file
         reason = one_line(error, limit=300) or type(error).__name__
         raise MismatchError(f"{path} cannot be read as image features ({reason}); {again}") from None
-    for name in sorted(actual):  # zarr reads a missing chunk as zeros
+    # zarr reads a missing chunk as zeros, so that nothing is raised above.
+    for name in sorted(actual):
         if actual[name] != checksums.get(name):
             raise MismatchError(f"{path}: checksum of {name} differs, a file in it is missing or damaged; {again}")
     if encoder is not None:

@@ -74,10 +74,11 @@ def regular_file(path: str) -> os.stat_result:
     try:
         status = os.stat(path)
     except FileNotFoundError:
+        # `stat` follows a link, and so speaks of where it leads.
         if os.path.islink(path):
             raise DataError(f"{shown(path)} is a broken symbolic link; repair or remove it") from None
         raise MissingError(f"{shown(path)} does not exist") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError) as error:  # ValueError: it holds a NUL
         raise DataError(f"{shown(path)} cannot be read ({reason_of(error)}); repair or remove it") from None
     if not stat.S_ISREG(status.st_mode):
         kind = _KINDS.get(stat.S_IFMT(status.st_mode), "not a regular file")
@@ -102,6 +103,7 @@ def read_text(path: str | Path, *, kind: type[WsoupError] = DataError, largest: 
         text = read_file(str(path), largest=largest).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise kind(f"{shown(str(path))} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
+    # Or each word of a list from Windows would end in a carriage return.
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 

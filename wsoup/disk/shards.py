@@ -76,6 +76,7 @@ class Owner:
         kept = {path for path in self.used if path.exists()}
         if sum(path.stat().st_size for path in kept) > KEPT_BYTES:
             kept = set()
+        # Those of other code and packages, too: nobody can use them any more.
         for path in self.folder.glob("*/*"):
             if FILE.fullmatch(path.name) and path not in kept:
                 path.unlink(missing_ok=True)
@@ -109,6 +110,7 @@ class Shard:
     def done(self) -> bool:
         """Whether the shard is finished and intact; a damaged one is reported and removed."""
         try:
+            # Reading it is how damage shows: resume state is not synced, so a power cut may leave an empty file.
             return self.path.exists() and read_checked(self.path) is not None
         except MismatchError as error:
             print(f"{error}: computing it again", file=sys.stderr)
@@ -118,6 +120,7 @@ class Shard:
     def save(self, payload: bytes) -> None:
         """Save the result, which ends the state of the running shard."""
         write_checked(self.path, payload)
+        # In this order a kill between the two costs nothing.
         self.path.with_suffix(".running").unlink(missing_ok=True)
 
     def load(self) -> bytes:

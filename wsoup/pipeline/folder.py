@@ -56,6 +56,7 @@ def create(folder: Path) -> list[str]:
         if not path.is_file():
             store.write_bytes(path, content)
             continue
+        # What this wsoup would write now, what an earlier one wrote, or the user's own.
         current = hashlib.sha256(path.read_bytes()).hexdigest()
         if name in USER_FILES or current == digests[name]:
             continue

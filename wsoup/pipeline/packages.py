@@ -45,6 +45,7 @@ def check_packages(installed: Mapping[str, str]) -> None:
         if not Path("dvc.yaml").is_file():
             return
         raise MissingError(f"{VERSIONS} does not exist: `wsoup packages --accept` writes the installed versions there")
+    # A group is one text, because DVC writes a line to dvc.lock for each value of each stage.
     recorded = {}
     for group in read_yaml(VERSIONS).values():
         for entry in str(group).split(","):

@@ -131,6 +131,7 @@ def too_large(stages: dict[str, Planned], *, memory: float) -> list[str]:
 def show(stages: dict[str, Planned], notes: list[str], *, console: Console) -> None:
     """Print a line for each stage that runs and the sum of hours, then what is cached, and notes."""
     table = Table(box=None, pad_edge=False)
+    # Folded, since a name that is cut off cannot be copied into `dvc repro`.
     for column in ("stage", "why"):
         table.add_column(column, overflow="fold")
     for column in ("texts x classes", "images", "hours"):

@@ -34,7 +34,8 @@ def leave_at_once() -> None:
     sys.excepthook = _show_error
     for number in _heard():
         signal.signal(number, _leave)
-    atexit.register(_leave_with_code)  # registered first, so it runs last
+    # Registered first, so that it runs last.
+    atexit.register(_leave_with_code)
 
 
 @contextmanager
@@ -89,6 +90,7 @@ def _heard() -> list[signal.Signals]:
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
+    # No exception: what is being imported might catch it, or show it with a traceback.
     os.write(sys.stderr.fileno(), b"interrupted before any work was done\n")
     os._exit(INTERRUPTED)
 
@@ -96,7 +98,8 @@ def _leave(number: int, frame: FrameType | None) -> None:
 def _raise(number: int, frame: FrameType | None) -> None:
     global _exit_code
     _exit_code = INTERRUPTED
-    warnings.simplefilter("ignore", RuntimeWarning)  # about a coroutine of zarr that is not awaited any more
+    # It would be about a coroutine of zarr that is not awaited any more.
+    warnings.simplefilter("ignore", RuntimeWarning)
     raise KeyboardInterrupt
 
 

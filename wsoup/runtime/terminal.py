@@ -15,7 +15,8 @@ def open_closed_streams() -> None:
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
+            # Takes the lowest free number, which is this one: those before it are open by now.
+            os.open(os.devnull, os.O_RDWR)
             mode = "r" if name == "stdin" else "w"
             setattr(sys, name, os.fdopen(number, mode, closefd=False))
 
