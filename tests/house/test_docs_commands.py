@@ -26,7 +26,6 @@ from wsoup.params.inputs import DatasetParams
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 ELSEWHERE = {
     "the miniature project": ["make repro", "dvc repro"],
-    "this very test": ["make test"],
     "the shell, git, a person": ["source .venv/bin/activate", "git clone", "cd wsoup", "git commit", "$EDITOR"],
     "the registry; .ci/wheel installs the wheel": ["pip install"],
     "tests/report/test_report_loop.py": ["dvc metrics diff", "wsoup compare", "dvc exp show"],

@@ -259,7 +259,7 @@ def test_every_row_of_a_list_comes_back_in_order(photos):
     ]  # fmt: skip
     right = (rows[0]["class"] == "red") + (rows[3]["class"] == "blue")
     assert f"accuracy {50 * right:.2f} % ({right} of 2)" in errors
-    assert "1 of 4 photos have a label that is no class name, and are not counted: 'grey' (1)" in errors
+    assert "1 of 4 photos have a label that is not a class name, and are not counted: 'grey' (1)" in errors
 
 
 def test_an_earlier_answer_is_no_label(photos):
@@ -305,7 +305,7 @@ def test_folders_named_like_classes_are_labels(photos):
         known = [pair for pair in known if pair[0] != "white"]
         right = sum(label == answer for label, answer in known)
         assert f"accuracy {100 * right / 6:.2f} % ({right} of 6)" in errors
-        assert "2 of 8 photos have a label that is no class name, and are not counted: 'white' (2)" in errors
+        assert "2 of 8 photos have a label that is not a class name, and are not counted: 'white' (2)" in errors
         wrong = Counter(pair for pair in known if pair[0] != pair[1]).most_common()
         assert "most confused: " + ", ".join(f"{a} as {b} ({n})" for (a, b), n in wrong[:3]) in errors
         assert Path(f"{red}.html").read_text().count("class=wrong") == 6 - right

@@ -141,7 +141,7 @@ def test_counts_cover_every_row_dataset_and_seed():
 
 def test_the_upper_bound_is_marked_as_no_result():
     shown = table(results(both_seeds("upper_bound", CLASS_NAME)))
-    assert shown.notes[-1] == "The upper bound was selected on the targets' test images: it is no result."
+    assert shown.notes[-1] == "The upper bound was selected on the targets' test images, so it is not a result."
 
 
 def test_deviations_due_to_rounding_and_missing_numbers_are_not_shown():

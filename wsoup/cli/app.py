@@ -157,7 +157,7 @@ def profile_demo(
     out: Out = None,
     force: Force = False,
 ) -> None:
-    """The toy world: images that wsoup draws, and a small CLIP that comes with it.
+    """Write the toy world's params.yaml: images that wsoup draws, and a small CLIP that comes with it.
 
     Example: wsoup profile demo --out params.yaml
     """
@@ -196,7 +196,7 @@ def profile_paper(
     out: Out = None,
     force: Force = False,
 ) -> None:
-    """The paper: 15 datasets, 3 seeds, 16 shots, ViT-B-16 with OpenAI's weights.
+    """Write the paper's params.yaml: 15 datasets, 3 seeds, 16 shots, ViT-B-16 with OpenAI's weights.
 
     Example: wsoup profile paper --data-root /data --gpt-descriptors /data/gpt --methods few-shot --out params.yaml
     """
@@ -219,7 +219,7 @@ def profile_table(
     table: Annotated[str, typer.Argument(help="One of the paper's tables, all of them, or shots.")] = "all",
     params: ParamsFile = Path("params.yaml"),
 ) -> None:
-    """Which rows of the paper's tables a params.yaml fills or not, and why.
+    """Show which rows of the paper's tables a params.yaml fills, and why it leaves out others.
 
     shots: run params.yaml here with 1 to 16 shots, and print the figure's data.
 
@@ -252,7 +252,7 @@ def profile_own(
     out: Out = None,
     force: Force = False,
 ) -> None:
-    """Your own images: source and targets from a folder, with absolute paths.
+    """Write a params.yaml for your own images: source and targets from a folder, with absolute paths.
 
     The default model is ViT-B-32; it may also be hf-hub:owner/name or local-dir:FOLDER.
     A local model may need config, image_mean, image_std, interpolation or quick_gelu under

@@ -23,7 +23,7 @@ def check_command(
     params: ParamsFile = Path("params.yaml"),
     deep: Annotated[bool, typer.Option("--deep", help="Also decode every image.")] = False,
 ) -> None:
-    """Check params.yaml, its encoder and its datasets; each problem is a line with the next step; exit code 1 if any.
+    """Check params.yaml, its encoder and its datasets; list problems, one per line, and exit with 1 if there are any.
 
     Example: wsoup check --deep
     """
@@ -108,7 +108,7 @@ Everything = Annotated[bool, typer.Option("--all", help="All tables and rows, no
 
 
 def results_command(everything: Everything = False) -> None:
-    """Show the last run's answer: which texts to use on the source, XD and DG, and whether the gain is noise."""
+    """Show the last run's answer: what its soup gains, what finetuning adds, and whether that is more than noise."""
     from wsoup.report.compare import edited
     from wsoup.report.record import FILE, PAGE, as_written, digest, is_page, load_record
     from wsoup.runtime.git import git
@@ -165,7 +165,7 @@ def compare_command(
     ] = "workspace",
     everything: Everything = False,
 ) -> None:
-    """Compare two runs image by image: params, the run's soup and its members, and other rows beyond noise.
+    """Compare two runs image by image: edited params, the rows that they feed, then all other rows in a line.
 
     Example: wsoup compare HEAD~1 HEAD
     """

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from wsoup.base import remote
-from wsoup.base.errors import MissingError, ParamsError, one_line
+from wsoup.base.errors import ParamsError, one_line
 from wsoup.cli import common
 from wsoup.cli.common import check_ending, claim
-
-if TYPE_CHECKING:
-    from wsoup.api.encoders import EncoderOptions
-    from wsoup.photos.classify import Classifier
-    from wsoup.soup.soup import Soup
-    from wsoup.towers.encoder import Encoder
+from wsoup.cli.loading import load, load_classifier, run_soup
 
 soup_app = typer.Typer(help="Show and export soups.", no_args_is_help=True)
 OwnSoup = Annotated[str | None, typer.Argument(help=f"{common.WHICH} (default: report.soup of params.yaml).")]
@@ -26,13 +18,22 @@ OwnSoup = Annotated[str | None, typer.Argument(help=f"{common.WHICH} (default: r
 
 @soup_app.command("show")
 def soup_show(path: OwnSoup = None) -> None:
-    """Show a soup: its members with their accuracies, and how each grew if that was counted alike.
+    """Show a soup: its members and their accuracies.
 
     Example: wsoup soup show word
     """
     from wsoup.cli.formats import show
 
-    common.Terminal().print(show(load(path or run_soup(Path("params.yaml"))[0])[0]))
+    soup, _ = load(_named(path, params=Path("params.yaml")))
+    common.Terminal().print(show(soup))
+
+
+def _named(path: str | None, *, params: Path) -> str:
+    """The soup of an argument, or else the run's own."""
+    if path is not None:
+        return path
+    name, _ = run_soup(params)
+    return name
 
 
 @soup_app.command("export")
@@ -65,7 +66,8 @@ def soup_export(
 
     claim([("--out", out)], inputs=[path, classes], force=force)
     if form in FORMATS:
-        content = export(load(path or run_soup(params)[0])[0], form=form, template=template)
+        soup, _ = load(_named(path, params=params))
+        content = export(soup, form=form, template=template)
         if out is None:
             common.put(content)
         else:
@@ -133,18 +135,24 @@ def classify_command(
     classifier, encoder = load_classifier(
         soup, classes=classes, template=template, params=params, options=options, device=device, adapt=adapt
     )
-    names, folders = classifier.class_names, {} if classes is None else read_class_names(classes)
-    found, unknown = labelled(files, class_names=names, folders=folders)
-    top, columns = min(top, len(names)), [*dict.fromkeys(name for photo in found for name in photo.columns)]
-    predictions, note = classifier.predictions(found, encoder=encoder(), top=top, adapt=adapt)
-    write_rows(out, [row_of(prediction, top=top, inputs=columns) for prediction in predictions])
+    names = classifier.class_names
+    folders = {} if classes is None else read_class_names(classes)
+    labelled_photos, unknown = labelled(files, class_names=names, folders=folders)
+    columns: dict[str, None] = {}  # of a list of photos, in its order
+    for photo in labelled_photos:
+        columns.update(dict.fromkeys(photo.columns))
+    top = min(top, len(names))
+    predictions, note = classifier.predictions(labelled_photos, encoder=encoder(), top=top, adapt=adapt)
+    write_rows(out, [row_of(prediction, top=top, inputs=list(columns)) for prediction in predictions])
     if html is not None:
         write_sheet(html, predictions, title=f"{len(names)} classes with {soup or 'the soup of the run'}")
+    better = changes(dict(zip(names, proposed(names), strict=True)))
+    if better:
+        better = f"names that may read better: {better}"
+    # Many photos may share one reason, which is said once; how many there are is said last.
     problems = [one_line(prediction.problem) for prediction in predictions if prediction.problem]
     unread = [f"not read: {problem}" for problem in dict.fromkeys(problems)]
     last = f"{len(problems)} of {len(files)} photos could not be read" if problems else ""
-    better = changes(dict(zip(names, proposed(names), strict=True)))
-    better = f"names that may read better: {better}" if better else ""
     common.say([better, note, *accuracy_lines(predictions), unknown, ignored, *unread, last])
 
 
@@ -193,87 +201,3 @@ def try_command(
     common.say(result.notes)
     print("\n".join(result.lines()))
     print(f"look at {out / 'sheet.html'}; next: {result.command(out)}")
-
-
-# ------------------------------------------------------------------------------------------------- finding and loading
-
-
-def load(name: str) -> tuple[Soup, Path | str]:
-    """A soup, or all seeds in a folder as one, and where it lies.
-
-    A path or URL as is; word-seed1 -> artifacts/soups/word/seed1.json; word -> folder artifacts/soups/word.
-    """
-    from wsoup.soup.soup import Soup, load_seeds
-
-    path = Path(name)
-    if path.is_file() or remote.is_remote(name):
-        return Soup.load(name), name
-    word, is_short, seed = path.stem.rpartition("-seed")
-    folder = path.parent if path.parent.name else Path("artifacts/soups")
-    if is_short and (file := folder / word / f"seed{seed}.json").is_file():
-        return Soup.load(file), file
-    for seeds in (path, folder / path.name):
-        if any(seeds.glob("seed*.json")):
-            return load_seeds(seeds), seeds
-    raise MissingError(
-        f"no soup {name!r}; give a file such as artifacts/soups/word/seed1.json or a name such as word or word-seed1 "
-        "(soups are made by `dvc repro soup@word`)"
-    )
-
-
-def run_soup(params: Path) -> tuple[str, str]:
-    """Name of the run's own soup, and the mode it is judged in; ParamsError if there is no params.yaml."""
-    from wsoup.evaluate.params import ReportParams
-    from wsoup.evaluate.rows import judged_mode
-    from wsoup.params import section
-
-    class Wanted(section.Sections):
-        report: ReportParams
-
-    if not params.is_file():
-        raise ParamsError(f"there is no {params} whose report.soup names a soup; name one: {common.WHICH.lower()}")
-    report = section.load(Wanted, params).report
-    return report.soup, judged_mode(report.soup, mode=report.mode)
-
-
-def load_classifier(
-    name: str | None,
-    *,
-    classes: str | None,
-    template: str | None,
-    params: Path,
-    options: EncoderOptions,
-    device: str,
-    adapt: bool = False,
-) -> tuple[Classifier, Callable[[], Encoder]]:
-    """The classifier of a soup with classes, or of a head, and how to get its encoder; a head's is only then loaded.
-
-    Whatever can be wrong with the other arguments is said before an encoder is loaded.
-    """
-    from wsoup.api.encoders import encoder_of
-    from wsoup.core.prompts import checked
-    from wsoup.heads.head import Head
-    from wsoup.photos.classify import BUILT_IN, Classifier, built_in_texts
-    from wsoup.photos.names import read_class_names
-
-    encoder_for = partial(encoder_of, params=params, options=options, device=device)
-    if name is not None and Path(name).suffix == ".safetensors":
-        if (classes, template, adapt) != (None, None, False):
-            raise ParamsError("a head knows its classes and its template, and is not adapted; leave those options out")
-        head = Head.load(name)
-        return Classifier.of_head(head), partial(encoder_for, head.soup, encoder_id=head.encoder, origin=name)
-    if classes is None:
-        raise ParamsError(
-            "name the classes, and a soup unless it is the run's own (--classes 'cat,dog' --soup word), or a head "
-            "(--soup head.safetensors)"
-        )
-    names, template = [*read_class_names(classes).values()], None if template is None else checked(template)
-    if name in BUILT_IN:
-        encoder, template = options.of_params(params, device=device), template or "a photo of a {}."
-        weights = built_in_texts(name, class_names=names, template=template, encoder=encoder)
-        classifier = Classifier.of_texts(weights, class_names=names, encoder=encoder, template=template, texts=name)
-        return classifier, lambda: encoder
-    name, mode = run_soup(params) if name is None else (name, "centroid")
-    soup, file = load(name)
-    encoder = encoder_for(soup, encoder_id=soup.encoder, origin=str(file))
-    return Classifier.of_soup(soup, encoder=encoder, class_names=names, template=template, mode=mode), lambda: encoder

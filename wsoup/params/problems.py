@@ -112,6 +112,7 @@ def _one_of(value: object, *, expected: str) -> str:
 
 def _keys_in_file(location: list[Any], *, raw: Any, missing: bool) -> list[str]:
     """The keys of a location that the file has: pydantic adds which member of a union it tried."""
+    # The other parts of a location, such as the tag "chains", would name no line of the file.
     keys = []
     last = len(location) - 1
     for i, part in enumerate(location):
@@ -129,6 +130,7 @@ def _keys_in_file(location: list[Any], *, raw: Any, missing: bool) -> list[str]:
 
 def _known_keys(location: list[Any], *, model: type[BaseModel]) -> list[str]:
     """The keys, as written in YAML, of the section at `location`; in a union, of the `kind` in question."""
+    # Pydantic's locations hold the tag of a union's member beside the keys, so a part may be either.
     models: list[Any] = [model]
     for part in location:
         tagged = [each for each in models if part in get_args(_fields(each).get("kind"))]

@@ -105,7 +105,7 @@ def labelled(
         return with_labels, ""
     listed = ", ".join(f"{one_line(name, limit=60)!r} ({count})" for name, count in unknown.most_common(SHOWN))
     return with_labels, (
-        f"{n_unknown} of {len(photos)} photos have a label that is no class name, and are not counted: {listed}"
+        f"{n_unknown} of {len(photos)} photos have a label that is not a class name, and are not counted: {listed}"
     )
 
 

@@ -68,7 +68,7 @@ def _run(main: Callable[..., None], script: Path, *, item: str | None) -> None:
     for place in places:
         # DVC would refuse such a link only after the work. Links to files are its own and lead into its cache.
         check_no_link(place)
-    # Before the inputs are read: a folder that loses a stray is no input that changed under way.
+    # Before the inputs are read: a folder that loses a stray is not an input that changed meanwhile.
     remove_strays(places)
     inputs = read_inputs(name)
     owner = Owner.of(script, name=name)

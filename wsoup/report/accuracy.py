@@ -111,7 +111,7 @@ def _notes(lines: Sequence[TableCells], *, columns: Sequence[str], reasons: set[
     for reason in sorted(reasons):
         notes.append(f"{MARK} not comparable with the paper's: {reason}.")
     if any(str(line["method"]).endswith("upper bound") for line in lines):
-        notes.append("The upper bound was selected on the targets' test images: it is no result.")
+        notes.append("The upper bound was selected on the targets' test images, so it is not a result.")
     return notes
 
 

@@ -125,12 +125,14 @@ def judge_run(
     names = {"class_name": "class name", "templates": "80 templates", "soup": soup_title(report.soup)}
     of_soup = by_soup[report.soup]
     pretrained = {"class_name": CLASS_NAME.name, "templates": ENSEMBLE.name, "soup": all_seeds(report.soup)}
+    # Without the templates (evaluate.ensemble: false) there is one rival less.
     rows = {key: of_soup[method] for key, method in pretrained.items() if method in of_soup}
     method_soup = None
     if report.method is not None:
         method_soup = methods[report.method]
         names["finetuned"] = f"{report.method}, finetuned"
         rows["finetuned"] = _right_of_method(results, report.method, soup=method_soup, report=report)
+    # One head answers for all: the first of params.yaml, so that none is picked by its test accuracy.
     for head in heads[:1]:
         (rows["head"],) = read_right(results / "heads" / f"{head}.parquet", made_by=f"head@{head}").values()
         names["head"] = HEAD
@@ -162,7 +164,7 @@ def _answer(
 ) -> PlaceAnswer:
     """Compare the rows that are evaluated on one place."""
     beside = _judged(BESIDE, rows=rows, confidence=report.confidence)
-    # A finetuned model is no rival where the question is what to use for photos: it has a question of its own.
+    # A finetuned model does not compete where the question is what to use for photos: training is another effort.
     competing = {names[key]: right for key, right in rows.items() if key != "finetuned"}
     advice = advise(competing, n_classes=n_classes, confidence=report.confidence)
     accuracy = {key: advice.accuracy[name] for key, name in names.items() if name in advice.accuracy}

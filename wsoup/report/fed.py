@@ -47,6 +47,7 @@ def fed_rows(record: Record, *, changed: Sequence[str]) -> list[FedRow]:
         changed: dotted keys. If there are none, or none that feeds a row, the rows that the run is about are returned.
     """
     main, others = _rows(record)
+    # A param such as report.gallery feeds none: then what the run is about is still what a reader wants to see.
     fed = [row for row in (*main, *others) if any(row.is_fed_by(param) for param in changed)]
     return fed or main
 
@@ -70,7 +71,7 @@ def _rows(record: Record) -> tuple[list[FedRow], list[FedRow]]:
 def _soups(record: Record) -> Iterator[FedRow]:
     soups = record.params["soups"]
     for name in soups:
-        if name == CURVE:
+        if name == CURVE:  # only drawn: its first members are another soup's
             continue
         title = soup_title(name)
         feeding = _feeding_soup(name, soups=soups)

@@ -102,6 +102,7 @@ def _which(root: Path) -> str:
     if commit is None:
         return which
     which = f"{which}, revision {commit.strip()}"
+    # Results that were never committed are of no revision; edited params alone do not make them others.
     changed = (git("status", "--porcelain", "--", str(FILE), folder=root) or "").strip()
     return f"{which} with other results" if changed else which
 

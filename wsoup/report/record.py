@@ -80,6 +80,7 @@ def as_written() -> Iterator[None]:
     try:
         yield
     except (WsoupError, OSError, ModuleNotFoundError):
+        # These say what is wrong themselves; anything else came out of reading a file that is not as it was written.
         raise
     except Exception as error:
         *_, last = traceback.extract_tb(error.__traceback__)

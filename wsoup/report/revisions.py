@@ -76,6 +76,7 @@ class Revision:
             files[head] = f"heads/{head}.parquet"
         rows: dict[Key, Right] = {}
         for variant, path in files.items():
+            # Tables name a score mean by its mode, results files by a column.
             for (method, mode), right in right_by_row(self._stored(f"artifacts/results/{path}")).items():
                 row = method if mode == "centroid" else f"{method}_{mode}"
                 rows[variant, row] = right

@@ -101,6 +101,7 @@ def answer_lines(judged: JudgedRun) -> list[str]:
         lines += textwrap.wrap(text, width=WIDTH, subsequent_indent="    ")
     header = [PLACES[role] for role in judged.answers]
     lines.append(_line("per cent", header))
+    # A head's sentence holds its figures already, and the answer is to fit a screen.
     told = {part.about for part in said} & {"head"}
     for key, name in judged.names.items():
         cells = []

@@ -111,6 +111,7 @@ def cell(row: TableCells, column: str) -> str:
         return value
     if not is_number(value):
         return ""
+    # A p value of 0.00 would read as certainty.
     if column == P:
         return "< 0.001" if value < 0.001 else f"{value:.3f}"
     places = 3 if column.endswith(FINE) else 2

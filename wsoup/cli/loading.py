@@ -1,0 +1,107 @@
+"""Soups and heads as the command line names them: found, loaded, and made classifiers of named classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wsoup.base import remote
+from wsoup.base.errors import MissingError, ParamsError
+from wsoup.cli import common
+
+if TYPE_CHECKING:
+    from wsoup.api.encoders import EncoderOptions
+    from wsoup.photos.classify import Classifier
+    from wsoup.soup.soup import Soup
+    from wsoup.towers.encoder import Encoder
+
+
+def load(name: str) -> tuple[Soup, Path | str]:
+    """A soup, or all seeds in a folder as one, and where it lies.
+
+    A path or URL as is; word-seed1 -> artifacts/soups/word/seed1.json; word -> folder artifacts/soups/word.
+    """
+    from wsoup.soup.soup import Soup, load_seeds
+
+    path = Path(name)
+    if path.is_file() or remote.is_remote(name):
+        return Soup.load(name), name
+    folder = path.parent if path.parent.name else Path("artifacts/soups")
+    word, is_short, seed = path.stem.rpartition("-seed")
+    of_seed = folder / word / f"seed{seed}.json"
+    if is_short and of_seed.is_file():
+        return Soup.load(of_seed), of_seed
+    for seeds in (path, folder / path.name):
+        if any(seeds.glob("seed*.json")):
+            return load_seeds(seeds), seeds
+    raise MissingError(
+        f"no soup {name!r}; give a file such as artifacts/soups/word/seed1.json or a name such as word or word-seed1 "
+        "(soups are made by `dvc repro soup@word`)"
+    )
+
+
+def run_soup(params: Path) -> tuple[str, str]:
+    """Name of the run's own soup, and the mode it is judged in; ParamsError if there is no params.yaml."""
+    from wsoup.evaluate.params import ReportParams
+    from wsoup.evaluate.rows import judged_mode
+    from wsoup.params import section
+
+    class Wanted(section.Sections):
+        report: ReportParams
+
+    if not params.is_file():
+        raise ParamsError(f"there is no {params} whose report.soup names a soup; name one: {common.WHICH.lower()}")
+    report = section.load(Wanted, params).report
+    return report.soup, judged_mode(report.soup, mode=report.mode)
+
+
+def load_classifier(
+    name: str | None,
+    *,
+    classes: str | None,
+    template: str | None,
+    params: Path,
+    options: EncoderOptions,
+    device: str,
+    adapt: bool = False,
+) -> tuple[Classifier, Callable[[], Encoder]]:
+    """The classifier of a soup with classes, or of a head, and how to get its encoder; a head's is only then loaded.
+
+    Whatever can be wrong with the other arguments is said before an encoder is loaded.
+    """
+    from wsoup.api.encoders import encoder_of
+    from wsoup.core.prompts import checked
+    from wsoup.heads.head import Head
+    from wsoup.photos.classify import BUILT_IN, Classifier, built_in_texts
+    from wsoup.photos.names import read_class_names
+
+    encoder_for = partial(encoder_of, params=params, options=options, device=device)
+    if name is not None and Path(name).suffix == ".safetensors":
+        if classes is not None or template is not None or adapt:
+            raise ParamsError("a head knows its classes and its template, and is not adapted; leave those options out")
+        head = Head.load(name)
+        return Classifier.of_head(head), partial(encoder_for, head.soup, encoder_id=head.encoder, origin=name)
+    if classes is None:
+        raise ParamsError(
+            "name the classes, and a soup unless it is the run's own (--classes 'cat,dog' --soup word), or a head "
+            "(--soup head.safetensors)"
+        )
+    names = list(read_class_names(classes).values())
+    if template is not None:
+        template = checked(template)
+    if name in BUILT_IN:
+        # The class name and the templates belong to no soup that could say how its encoder is loaded.
+        encoder = options.of_params(params, device=device)
+        template = template or "a photo of a {}."
+        weights = built_in_texts(name, class_names=names, template=template, encoder=encoder)
+        classifier = Classifier.of_texts(weights, class_names=names, encoder=encoder, template=template, texts=name)
+        return classifier, lambda: encoder
+    mode = "centroid"
+    if name is None:
+        name, mode = run_soup(params)
+    soup, file = load(name)
+    encoder = encoder_for(soup, encoder_id=soup.encoder, origin=str(file))
+    classifier = Classifier.of_soup(soup, encoder=encoder, class_names=names, template=template, mode=mode)
+    return classifier, lambda: encoder
