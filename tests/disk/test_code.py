@@ -1,4 +1,4 @@
-"""The keys of resume state go by what a script imports and by what that code means."""
+"""The keys of resume state go by what a script imports when it runs, and by what that code means."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from wsoup.disk import code
 
-SCRIPT = "from wsoup.a import x\nfrom wsoup.base import z\n"
+SCRIPT = "from wsoup.a import x\nfrom wsoup.base import z\nif TYPE_CHECKING:\n    from wsoup.b import y\n"
 MODULE = '"""A module."""\n\nB = 2\n"""Two."""\n\n\ndef f(n):\n    """Twice n."""\n    return n * B\n'
 
 

@@ -1,7 +1,8 @@
 """What lies in .cache/wsoup (`wsoup cache`).
 
 It holds shards of stages, digests of images by dataset root, image features by content (so that added images cost only
-themselves), and locks of running stages. None of it is a result; those DVC keeps.
+themselves), what `wsoup check` learned of the model, and locks of running stages. None of it is a result; those DVC
+keeps.
 """
 
 import os
