@@ -13,8 +13,10 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.gpu.bench import Bench
 from benchmarks.timing import Clock
-from wsoup.images.decode import batches, decoding_workers, load_rgb
+from wsoup.images.batches import batches
+from wsoup.images.decode import load_rgb
 from wsoup.images.pixels import encode_pixels
+from wsoup.images.workers import decoding_workers
 from wsoup.towers.encoder import Encoder
 
 FILES = 256

@@ -92,10 +92,10 @@ def test_a_cpu_splits_a_large_batch(five_images, tiny_encoder):
 
 
 def test_several_encoders_share_one_decoding(five_images, tiny_encoder, other, monkeypatch):
-    from wsoup.images import decode
+    from wsoup.images import batches
 
-    read, load_rgb = [], decode.load_rgb
-    monkeypatch.setattr(decode, "load_rgb", lambda path, **options: (read.append(path), load_rgb(path, **options))[1])
+    read, load_rgb = [], batches.load_rgb
+    monkeypatch.setattr(batches, "load_rgb", lambda path, **options: (read.append(path), load_rgb(path, **options))[1])
     lists = [listed(five_images[:3]), listed(five_images[3:])]
     encoders = {"one": tiny_encoder, "two": other}
     embedded = embed_images(encoders, lists=lists, batch_size=2, on_bad_image="stop", label="test", owner=OWNER)

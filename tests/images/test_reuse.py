@@ -14,7 +14,7 @@ from small_world import COLOURS, write_image_folder
 from wsoup.base.errors import ChangedError
 from wsoup.disk.files import PRETRAINED
 from wsoup.disk.shards import Owner
-from wsoup.images import decode
+from wsoup.images import batches
 from wsoup.images.embed import ImageList, embed_images
 from wsoup.images.features import Encoded
 from wsoup.params.inputs import EmbedParams
@@ -69,8 +69,8 @@ def move_in(root: Path) -> None:
 @pytest.fixture
 def read(monkeypatch) -> list[str]:
     """Paths of the images that are decoded."""
-    names, load_rgb = [], decode.load_rgb
-    monkeypatch.setattr(decode, "load_rgb", lambda path, **options: (names.append(path), load_rgb(path, **options))[1])
+    names, load_rgb = [], batches.load_rgb
+    monkeypatch.setattr(batches, "load_rgb", lambda path, **options: (names.append(path), load_rgb(path, **options))[1])
     return names
 
 
@@ -116,7 +116,7 @@ def test_a_change_of_what_decides_features_encodes_all_again(what: str, photos, 
 
 
 def test_a_killed_run_goes_on_though_images_were_added_meanwhile(photos, tiny_encoder, monkeypatch):
-    load_rgb = decode.load_rgb
+    load_rgb = batches.load_rgb
 
     def away(path, **options):
         if path.endswith("white/00.png"):
@@ -124,7 +124,7 @@ def test_a_killed_run_goes_on_though_images_were_added_meanwhile(photos, tiny_en
         return load_rgb(path, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(decode, "load_rgb", away)
+        patch.setattr(batches, "load_rgb", away)
         with pytest.raises(ChangedError):
             embed(photos, tiny_encoder, batches_per_shard=1)
     move_in(photos)

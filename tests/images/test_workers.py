@@ -16,12 +16,12 @@ from PIL import Image
 from project import ROOT
 
 from wsoup.base.errors import WsoupError
-from wsoup.images.decode import batches
+from wsoup.images.batches import batches
 
 DECODE = """
 import os, signal, sys
 import torch
-from wsoup.images.decode import batches
+from wsoup.images.batches import batches
 total = 0
 for batch in batches([sys.argv[1]] * 1300, transform=lambda image: torch.ones(3, 224, 224), batch_size=64, workers=8):
     total += int(batch.pixels[:, 0, 0, 0].sum())
@@ -98,7 +98,7 @@ def _contents(path: Path) -> bytes:
 ELSEWHERE = """
 import multiprocessing, sys
 from torchvision.transforms import ToTensor
-from wsoup.images.decode import batches
+from wsoup.images.batches import batches
 
 def count(transform):
     decoded = batches([sys.argv[1]] * 1300, transform=transform, batch_size=64, workers=2)

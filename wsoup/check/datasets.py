@@ -23,6 +23,7 @@ from wsoup.datasets import digests, manifest, paper
 from wsoup.datasets.listing import Listing, some
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
+from wsoup.images.decode import load_rgb
 from wsoup.params.inputs import DatasetParams
 from wsoup.runtime.threads import cores
 from wsoup.search.rank import gpt, gpt_classes
@@ -131,7 +132,6 @@ def _file_faults(listing: Listing, *, paths: list[str]) -> list[str]:
 
 def _undecodable(listing: Listing, *, paths: list[str]) -> list[str]:
     """The first few images that cannot be decoded, and the number of the others."""
-    from wsoup.images.decode import load_rgb  # torch and torchvision: two seconds
 
     def reason(path: str) -> str | None:
         try:

@@ -14,7 +14,8 @@ from wsoup.base.errors import DataError
 from wsoup.core.draws import named_generator
 from wsoup.finetune.params import AugmentParams
 from wsoup.finetune.training_set import TrainingSet
-from wsoup.images.decode import decoding_workers, load_rgb
+from wsoup.images.decode import load_rgb
+from wsoup.images.workers import decoding_workers
 from wsoup.towers.encoder import Encoder
 
 PIXELS_IN_MEMORY = 1 << 28

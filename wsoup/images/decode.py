@@ -1,32 +1,25 @@
-"""Decoding and preprocessing of image files, robust to bad ones.
+"""Decoding of image files, robust to bad ones.
 
 Every file becomes an upright 8-bit RGB image: EXIF rotation is applied, palettes and CMYK are converted, 16-bit grey is
 scaled to 8 bits, transparency is laid over white. The error for a file that cannot be decoded names it and the reason,
-whatever the decoder raised. Worker processes decode the next batches while the model works on this one.
+whatever the decoder raised. Nothing here needs torch, so that a page with thumbnails does not wait for it.
 """
 
 import hashlib
 import io
-import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from PIL import Image, ImageFile, UnidentifiedImageError
-from torch import Tensor
 
-from wsoup.base.errors import ChangedError, DataError, MissingError, ParamsError, WsoupError
+from wsoup.base.errors import ChangedError, DataError, MissingError, WsoupError
 from wsoup.disk.files import read_bytes, reason_of, shown
-from wsoup.images.workers import Batch, ahead
-from wsoup.runtime.threads import cores
 
-FEW_IMAGES = 512
-"""Below this many images, starting worker processes takes longer than decoding."""
 FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "AVIF", "GIF", "BMP", "DIB", "TIFF", "PPM", "JPEG2000")
 """Decoded by content, not by file name. Pillow's other formats include EPS, which starts a PostScript interpreter."""
 MAX_ASPECT = 200
@@ -158,72 +151,3 @@ def _scaled(image: Image.Image, *, name: str) -> Image.Image:
     top = 4095 if bits == (12,) else 65535
     values = np.asarray(image).astype(np.uint32)
     return Image.fromarray((values * 255 // top).clip(0, 255).astype(np.uint8))
-
-
-def _decode(
-    paths: Sequence[str | Picture],
-    digests: Sequence[str | None] | None,
-    transform: Callable[[Image.Image], Tensor],
-    batch_size: int,
-    as_stored: bool,
-    number: int,
-) -> Batch:
-    """Batch `number` of the images."""
-    pixels: dict[int, Tensor] = {}
-    bad: dict[int, DataError] = {}
-    for i in range(number * batch_size, min((number + 1) * batch_size, len(paths))):
-        try:
-            image = load_rgb(paths[i], digest=digests[i] if digests else None, as_stored=as_stored)
-            pixels[i] = transform(image)
-        except DataError as error:
-            bad[i] = error
-    return Batch(torch.stack([*pixels.values()]) if pixels else torch.empty(0, 3, 1, 1), [*pixels], bad)
-
-
-def batches(
-    paths: Sequence[str | Picture],
-    *,
-    transform: Callable[[Image.Image], Tensor],
-    batch_size: int,
-    digests: Sequence[str | None] | None = None,
-    on_bad_image: str = "stop",
-    workers: int | None = None,
-    as_stored: bool = False,
-) -> Iterator[Batch]:
-    """Decode and preprocess images in order, ahead of their use.
-
-    Args:
-        paths: N image files or pictures; if there is a picture, this process decodes all.
-        transform: RGB image -> (3, H, W).
-        batch_size: images per batch; the last one may be smaller.
-        digests: N content digests that the files had when they were listed, or None.
-        on_bad_image: ``"stop"`` raises DataError at the first file that cannot be decoded; ``"skip"`` reports it in
-            `Batch.bad` and goes on. A changed file is always an error.
-        workers: decoding processes; None means `decoding_workers`.
-        as_stored: see `load_rgb`.
-
-    Raises:
-        ChangedError, DataError: as above.
-        WsoupError: a decoding process was killed.
-    """
-    if workers is None:
-        workers = decoding_workers()
-    if len(paths) <= FEW_IMAGES or any(isinstance(path, Picture) for path in paths):
-        workers = 0  # a picture may still be read from a file that is open here
-    n = -(-len(paths) // batch_size)
-    decode = partial(_decode, paths, digests, transform, batch_size, as_stored)
-    for batch in ahead(decode, n=n, workers=workers):
-        for error in batch.bad.values():
-            if on_bad_image == "stop" or isinstance(error, ChangedError):
-                raise error
-        yield batch
-
-
-def decoding_workers() -> int:
-    """Number of decoding processes: ``$WSOUP_WORKERS``, else one per core, up to 16. No result depends on it."""
-    text = os.environ.get("WSOUP_WORKERS", "")
-    if not text:
-        return min(16, cores())
-    if not text.isdecimal() or int(text) > 1024:
-        raise ParamsError(f"WSOUP_WORKERS is {text[:40]!r}, expected a number of processes, 0 to 1024")
-    return int(text)

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from wsoup.disk.features import Rows
-from wsoup.images.decode import Picture, batches
+from wsoup.images.batches import batches
+from wsoup.images.decode import Picture
 from wsoup.images.pixels import check_finite, encode_pixels, in_two_steps
 from wsoup.images.sharing import sharing_blocks
 from wsoup.images.vit import fast_images
@@ -50,7 +51,7 @@ def encode_files(
         paths: N files or pictures.
         digests: N content digests, which the files must still have, or None.
         batch_size: images in one forward pass, at most.
-        on_bad_image: ``"stop"`` or ``"skip"``, see `wsoup.images.decode.batches`.
+        on_bad_image: ``"stop"`` or ``"skip"``, see `wsoup.images.batches.batches`.
         fill: fill up the last batch.
 
     Raises:

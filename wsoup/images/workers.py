@@ -22,9 +22,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wsoup.base.errors import DataError, WsoupError
+from wsoup.base.errors import DataError, ParamsError, WsoupError
 from wsoup.disk.files import reason_of
 from wsoup.runtime.memory import keep_memory
+from wsoup.runtime.threads import cores
 
 AHEAD = 2
 """Batches of each process that are under way or wait to be used."""
@@ -118,3 +119,13 @@ def _decoded(number: int) -> tuple[np.ndarray, torch.dtype, list[int], dict[int,
     """A batch as bytes; a tensor would be sent through /dev/shm."""
     pixels, positions, bad = _decode(number)
     return pixels.contiguous().view(torch.uint8).numpy(), pixels.dtype, positions, bad
+
+
+def decoding_workers() -> int:
+    """Number of decoding processes: ``$WSOUP_WORKERS``, else one per core, up to 16. No result depends on it."""
+    text = os.environ.get("WSOUP_WORKERS", "")
+    if not text:
+        return min(16, cores())
+    if not text.isdecimal() or int(text) > 1024:
+        raise ParamsError(f"WSOUP_WORKERS is {text[:40]!r}, expected a number of processes, 0 to 1024")
+    return int(text)
