@@ -37,20 +37,20 @@ def main(owner: Owner) -> None:
     params = load(Wanted)
     run = Run.of(owner, params)
     encoder = run.encoder
-    texts = PromptEncoder.of(encoder)
+    text_encoder = PromptEncoder.of(encoder)
     tests = load_tests(run.artifacts, encoder=encoder)
     material = load_material(run, tests)
     templates = ensemble_templates() if params.evaluate.ensemble else []
     by_class = class_rows(replace(material, templates=templates), tests)
     rows = pretrained_rows(material, params=params.evaluate)
-    classifiers = mean_texts([*rows, *by_class], tests=tests, encoder=texts, run=run, label="evaluate")
+    classifiers = mean_texts([*rows, *by_class], tests=tests, text_encoder=text_encoder, run=run, label="evaluate")
     answers = answers_of(classifiers, tests=tests)
     counts = evaluate(answers, tokenizer=encoder.tokenizer, variant=PRETRAINED)
     single = pc.is_valid(counts["text"])
     soup = params.report.soup
     mode = judged_mode(soup, mode=params.report.mode)
     tables = {"results": counts.filter(pc.invert(single)), "texts": counts.filter(single)}
-    tables |= judged_tables(answers, material, soup=soup, mode=mode, encoder=texts, run=run)
+    tables |= judged_tables(answers, material, soup=soup, mode=mode, text_encoder=text_encoder, run=run)
     pools = {"words": material.words, "descriptors": material.descriptors}
     if material.waffle:
         pools["waffle"] = material.waffle
@@ -62,7 +62,7 @@ def main(owner: Owner) -> None:
         for name, lines in tables.items():
             judged = {"soup": soup, "mode": mode} if name in ("flips", "confusion") else {}
             store.write_table(folder / f"{name}.parquet", lines, attributes=about | judged)
-    print(f"{run.artifacts.results / PRETRAINED}: {len(rows)} rows on {len(tests)} datasets, {texts.encoded}")
+    print(f"{run.artifacts.results / PRETRAINED}: {len(rows)} rows on {len(tests)} datasets, {text_encoder.encoded}")
 
 
 if __name__ == "__main__":

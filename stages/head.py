@@ -84,7 +84,9 @@ def fit(
     def fitted(soup: Soup, seed: int) -> bytes:
         template = source.template
         class_names = source.class_names
-        texts = class_texts(soup, encoder=source.texts, template=template, class_names=class_names)  # (C, D)
+        texts = class_texts(
+            soup, text_encoder=source.text_encoder, template=template, class_names=class_names
+        )  # (C, D)
         scale = logit_scale_of(source.encoder.model)
         shots, note = checked(*source.images_of(seed), texts=texts.T, logit_scale=scale, names=class_names)
         head = best_head(

@@ -53,7 +53,7 @@ def main(owner: Owner, pool: str) -> None:
     print(
         f"{run.artifacts.scores(pool)}: {len(pooled)} candidates; best for seed {params.seeds[0]}: {texts[best]!r}; "
         f"{int(columns['near_ties'].sum())} of {sum(n_images) * len(texts)} answers are near ties (within 1e-6); "
-        f"{source.texts.encoded}"
+        f"{source.text_encoder.encoded}"
     )
 
 

@@ -42,7 +42,7 @@ def main(owner: Owner, name: str) -> None:
             soup.save(folder / f"seed{seed}.json")
             members.append(f"{len(soup.members)} of seed {seed} ({soup.members[0].text!r}, ...)")
     print(f"members: {', '.join(members)}")
-    print(f"soup {name}: {source.texts.encoded}")
+    print(f"soup {name}: {source.text_encoder.encoded}")
 
 
 if __name__ == "__main__":

@@ -36,10 +36,10 @@ def main(owner: Owner) -> None:
     run = Run.of(owner, params)
     survey = params.evaluate.survey
     artifacts = run.artifacts
-    texts = PromptEncoder.of(run.encoder)
+    text_encoder = PromptEncoder.of(run.encoder)
     tests = testsets.load_tests(artifacts, encoder=run.encoder)
     drawn = sample(read_pool(artifacts.pool("descriptors")), size=survey.descriptors)
-    grid = Grid(["", *drawn], tests=tests, encoder=texts)
+    grid = Grid(["", *drawn], tests=tests, text_encoder=text_encoder)
 
     source = load_source(run)
     lengths = [survey.chain_length] * survey.chains
@@ -66,7 +66,7 @@ def main(owner: Owner) -> None:
     bound.save(artifacts.upper_bound)
     print(
         f"{artifacts.survey}: {len(drawn)} descriptors on {len(tests)} datasets, {len(chains)} chains; "
-        f"upper bound of {len(members)}; datasets: {texts.encoded}; source: {source.texts.encoded}"
+        f"upper bound of {len(members)}; datasets: {text_encoder.encoded}; source: {source.text_encoder.encoded}"
     )
 
 

@@ -188,7 +188,7 @@ def test_rows_are_checked_before_they_are_encoded(tiny_encoder: Encoder) -> None
     test = dataset(tiny_encoder, ["cat", LONG.strip()])
     rows = [Row("class_name", (1,), ("",)), Row("word_soup", (1,), ((LONG * 2).strip(),))]
     with pytest.raises(PoolError, match="dataset birds: "):
-        mean_texts(rows, tests=[test], encoder=PromptEncoder.of(tiny_encoder))
+        mean_texts(rows, tests=[test], text_encoder=PromptEncoder.of(tiny_encoder))
 
 
 @pytest.mark.parametrize("times", [1, 4])

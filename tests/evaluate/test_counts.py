@@ -55,7 +55,7 @@ def counted(tiny_encoder, texts):
     """Rows -> their counts on some datasets."""
 
     def made(rows, *, tests):
-        classifiers = mean_texts(rows, tests=tests, encoder=texts)
+        classifiers = mean_texts(rows, tests=tests, text_encoder=texts)
         answers = answers_of(classifiers, tests=tests)
         return evaluate(answers, tokenizer=tiny_encoder.tokenizer, variant="pretrained")
 
@@ -85,7 +85,7 @@ def test_every_row_equals_the_plain_loop_over_encode_text(tiny_encoder, counted,
 def test_token_offsets_are_null_tokens_after_the_comma(tiny_encoder, texts, tests):
     test = tests[0]
     row = Row("soup", (1,), ("which is red",), offsets=(0, 3))
-    mean = mean_texts([row], tests=[test], encoder=texts).of(test)[0][1]
+    mean = mean_texts([row], tests=[test], text_encoder=texts).of(test)[0][1]
     plain = tiny_encoder.tokenizer([f"a photo of a {name}, which is red." for name in NAMES])
     stems = tiny_encoder.tokenizer([f"a photo of a {name}," for name in NAMES])
     shifted = torch.zeros_like(plain)
@@ -117,14 +117,14 @@ def test_gpt_and_ensemble_rows_equal_their_plain_means(tiny_encoder, counted, te
 def test_prompts_by_class_need_no_memory_for_classes_times_prompts(texts, monkeypatch):
     """10,000 classes with 80 templates each would be 32 GB of weights."""
     row = Row("templates", (1,), (), prompts=tuple((f"a {name}.", f"an old {name}.", "a.") for name in NAMES))
-    whole = counts.mean_prompts(row, encoder=texts)
+    whole = counts.mean_prompts(row, text_encoder=texts)
     monkeypatch.setattr(counts, "CLASS_PROMPTS", 1)
     sizes = []
     plain = counts.mean_weights
     monkeypatch.setattr(
         counts, "mean_weights", lambda groups, texts: sizes.append(len(texts)) or plain(groups, texts=texts)
     )
-    assert torch.allclose(counts.mean_prompts(row, encoder=texts), whole, atol=1e-6)
+    assert torch.allclose(counts.mean_prompts(row, text_encoder=texts), whole, atol=1e-6)
     assert sizes == [3] * len(NAMES)
 
 
@@ -132,9 +132,9 @@ def test_each_prompt_is_encoded_once(tiny_encoder, tests):
     once, shared = (
         PromptEncoder(tiny_encoder.model, tiny_encoder.tokenizer, device=torch.device("cpu")) for _ in range(2)
     )
-    mean_texts([Row("a", (1,), ("old", "new"))], tests=tests[:1], encoder=once)
+    mean_texts([Row("a", (1,), ("old", "new"))], tests=tests[:1], text_encoder=once)
     rows = [Row("a", (1,), ("old", "new")), Row("b", (1,), ("new",)), Row("c", (2,), ("old", "new", "old"))]
-    mean_texts(rows, tests=tests[:2], encoder=shared)  # the shift's class names are among the source's
+    mean_texts(rows, tests=tests[:2], text_encoder=shared)  # the shift's class names are among the source's
     assert shared.tokens_encoded == once.tokens_encoded
 
 
@@ -160,12 +160,12 @@ def test_a_single_text_has_one_mode_and_offsets_are_counted(counted, tests):
 def test_null_tokens_follow_a_rows_own_formula(texts, tests):
     """The authors' code puts them after the whole prompt: other features, and another resume key."""
     wording, code = (Row("s", (1,), ("old",), offsets=(3,), offset_formula=name) for name in ("wording", "code"))
-    features = [mean_texts([row], tests=tests[:1], encoder=texts).means for row in (wording, code)]
+    features = [mean_texts([row], tests=tests[:1], text_encoder=texts).means for row in (wording, code)]
     assert not torch.allclose(*features, atol=1e-3)
 
 
 def test_blocks_of_class_prompts_change_nothing(texts, tests, monkeypatch):
     rows = [Row("soup", (1,), ("sharp", "old"))]
-    whole = mean_texts(rows, tests=tests, encoder=texts).means
+    whole = mean_texts(rows, tests=tests, text_encoder=texts).means
     monkeypatch.setattr(counts, "CLASS_PROMPTS", 2)
-    torch.testing.assert_close(mean_texts(rows, tests=tests, encoder=texts).means, whole)
+    torch.testing.assert_close(mean_texts(rows, tests=tests, text_encoder=texts).means, whole)

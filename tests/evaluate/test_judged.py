@@ -32,7 +32,7 @@ ROWS = [
 
 @pytest.fixture(scope="module")
 def classifiers(texts, tests):
-    return mean_texts(ROWS, tests=tests, encoder=texts)
+    return mean_texts(ROWS, tests=tests, text_encoder=texts)
 
 
 def test_judged_rows_are_whole_soups_without_offsets(classifiers, tests):
@@ -57,7 +57,7 @@ def test_the_ensemble_is_judged_with_prompts_of_each_datasets_classes(texts, tes
     test = tests[0]
     toys = [[f"a toy {name}."] for name in test.class_names]
     own = Row("ensemble", (1, 2), prompts=toys, dataset=test.name)
-    made = mean_texts([*ROWS, own], tests=tests, encoder=texts)
+    made = mean_texts([*ROWS, own], tests=tests, text_encoder=texts)
     right = right_images(answers_of(made, tests=tests), soups=["word"]).to_pylist()
     assert {row["dataset"] for row in right if row["method"] == "ensemble"} == {test.name}
     assert len([row for row in right if row["method"] == "ensemble"]) == 2 * 2  # modes, seeds
@@ -87,7 +87,7 @@ def test_random_controls_have_as_many_texts_of_the_same_pool_and_length():
 
 def test_flips_are_the_images_that_exactly_one_row_gets_right(texts, tests):
     before, after = Row("class_name", (1,), ("",)), Row("soup", (1,), ("sharp", "old"))
-    classifiers = mean_texts([before, after], tests=tests, encoder=texts)
+    classifiers = mean_texts([before, after], tests=tests, text_encoder=texts)
     answers = answers_of(classifiers, tests=tests)
     changes = [predictions(of_dataset, pair=(before, after), mode="centroid") for of_dataset in answers]
     turned = flips(changes).to_pylist()
@@ -110,7 +110,7 @@ def test_the_verdict_covers_judged_rows_their_controls_and_all_seeds_combined(cl
     soups = {"word": {1: ["sharp", "old red"], 2: ["old"]}}
     material = Material((1, 2), words=["a", "b", "c", "d"], soups=soups, pools={"word": "words"})
     answers = answers_of(classifiers, tests=tests)
-    tables = judged_tables(answers, material, soup="word", mode="centroid", encoder=texts)
+    tables = judged_tables(answers, material, soup="word", mode="centroid", text_encoder=texts)
     methods = {"class_name", "word_soup", "random_beside_word", "word_all_seeds"}
     keys = {(row["method"], row["seed"]) for row in tables["right"].to_pylist()}
     assert keys == {(method, seed) for method in methods for seed in (1, 2)}

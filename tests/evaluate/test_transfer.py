@@ -12,12 +12,12 @@ from wsoup.evaluate.transfer import Grid, mean_accuracy, ranked_on, sample, tran
 
 
 def test_each_text_is_evaluated_alone(texts, tests):
-    grid = Grid(["", "old", "sharp"], tests=tests, encoder=texts)
+    grid = Grid(["", "old", "sharp"], tests=tests, text_encoder=texts)
     counted = transfer(grid)
     assert counted.num_rows == 9
     rows = [Row("x", (1,), ("sharp",))]
     for test in tests:
-        pairs = mean_texts(rows, tests=tests, encoder=texts).of(test)
+        pairs = mean_texts(rows, tests=tests, text_encoder=texts).of(test)
         single = next(count(answer(pairs, test=test), sizes={"sharp": 0}))
         assert line(counted, text="sharp", dataset=test.name)["n_correct"] == single["n_correct"]
 
@@ -29,7 +29,7 @@ def test_mean_accuracy_weights_datasets_equally():
 
 def test_the_upper_bound_is_the_one_by_one_loop_over_the_cross_dataset_targets(texts, tests):
     pool = ["old", "sharp", "red", "which is wet", "tall", "thin", "cold", "many", "loud"]
-    grid = Grid(["", *pool], tests=tests, encoder=texts)
+    grid = Grid(["", *pool], tests=tests, text_encoder=texts)
     counted, targets = transfer(grid), [test for test in tests if test.role == "xd"]
     ranked = ranked_on(targets, counted)
     assert sorted(ranked) == sorted(pool)
@@ -40,7 +40,7 @@ def test_the_upper_bound_is_the_one_by_one_loop_over_the_cross_dataset_targets(t
     for text in ranked:
         counts = []
         for test in targets:
-            mean = mean_texts([Row("x", (1,), (*kept, text))], tests=targets, encoder=texts).of(test)[0][1]
+            mean = mean_texts([Row("x", (1,), (*kept, text))], tests=targets, text_encoder=texts).of(test)[0][1]
             right = (test.image_features @ F.normalize(mean, dim=-1).T).argmax(dim=1) == test.labels
             counts.append(float(right.double().mean()))
         if sum(counts) / len(counts) > best + 1e-9 and len(kept) < 4:
@@ -58,7 +58,7 @@ def test_the_sample_is_fixed_and_in_pool_order():
 
 def test_shifts_count_for_the_bound_only_without_cross_dataset_targets(texts, tests):
     def bound(*roles: str) -> list[str]:
-        grid = Grid(["", "old", "sharp", "wet"], tests=[t for t in tests if t.role in roles], encoder=texts)
+        grid = Grid(["", "old", "sharp", "wet"], tests=[t for t in tests if t.role in roles], text_encoder=texts)
         return [(member.text, member.n_correct) for member in upper_bound(transfer(grid), grid=grid, m=4)]
 
     assert bound("source", "xd", "dg") == bound("xd")
@@ -67,5 +67,5 @@ def test_shifts_count_for_the_bound_only_without_cross_dataset_targets(texts, te
 
 
 def test_without_descriptors_there_is_no_bound(texts, tests):
-    grid = Grid([""], tests=tests, encoder=texts)
+    grid = Grid([""], tests=tests, text_encoder=texts)
     assert upper_bound(transfer(grid), grid=grid, m=4) == []

@@ -90,7 +90,7 @@ def counted(images, tiny_encoder) -> pa.Table:
     soups = {name: {1: texts} for name, texts in SOUPS.items()}
     material = Material((1,), WORDS, DESCRIPTORS, NAMES, soups, templates=ensemble_templates())
     rows = [*pretrained_rows(material, params=params), *class_rows(material, tests)]
-    classifiers = mean_texts(rows, tests=tests, encoder=PromptEncoder.of(tiny_encoder))
+    classifiers = mean_texts(rows, tests=tests, text_encoder=PromptEncoder.of(tiny_encoder))
     answers = answers_of(classifiers, tests=tests)
     return evaluate(answers, tokenizer=tiny_encoder.tokenizer, variant="pretrained")
 

@@ -44,7 +44,7 @@ def right_log(source: Source) -> list[Step]:
     """What the authors would have logged, by the plain way: whole prompts, one at a time."""
 
     def plain(texts: list[str], seed: int, end: str) -> float:
-        sums = sum(source.texts.encode([f"a photo of a {n}, {text}{end}" for n in NAMES]) for text in texts)
+        sums = sum(source.text_encoder.encode([f"a photo of a {n}, {text}{end}" for n in NAMES]) for text in texts)
         images, labels = source.images_of(seed)
         return 100.0 * float((images @ normalize(sums).T).argmax(dim=1).eq(labels).float().mean())
 

@@ -152,19 +152,19 @@ def test_a_cost_counts_every_prefix_after_the_class_name_once(source):
     texts = ["sharp", "wet nose", "wet tail", "sharp"]
     cost = cost_of(texts, period=False, source=source)
     assert (cost.texts, cost.tokens) == (3, 3 * 7)
-    tower = source.texts.tower
+    tower = source.text_encoder.tower
     assert cost.flops == tower.flops(21, reads=9)
 
 
 def test_a_cost_is_what_a_new_encoder_computes(source, tiny_encoder):
     """Not counting the class prompts; here all words fit into one trie."""
     fresh = Source(tiny_encoder, source.image_features, source.labels, source.subsets, source.template, NAMES)
-    assert fresh.texts.fast
+    assert fresh.text_encoder.fast
     Meter(fresh, seed=1, period=False).count(["the"])  # the class prompts
-    before, words = fresh.texts.tokens_encoded, common_words(10)
+    before, words = fresh.text_encoder.tokens_encoded, common_words(10)
     Meter(fresh, seed=1, period=False).count(words)
     cost = cost_of(words, period=False, source=fresh)
-    assert fresh.texts.tokens_encoded - before == cost.tokens
+    assert fresh.text_encoder.tokens_encoded - before == cost.tokens
 
 
 def test_a_meter_does_not_depend_on_order_or_batches(source):

@@ -37,7 +37,7 @@ def world(in_tmp: Path, tiny_encoder, tiny_encoder_files, monkeypatch) -> Path:
             soup.save(f"artifacts/soups/{name}/seed{seed}.json")
     texts, draw = PromptEncoder.of(tiny_encoder), torch.Generator().manual_seed(0)
     for name, (role, class_names) in TESTS.items():
-        of_classes = class_texts(soup, template=TEMPLATE, class_names=class_names, encoder=texts)
+        of_classes = class_texts(soup, template=TEMPLATE, class_names=class_names, text_encoder=texts)
         for split, per_class in (("test", 30), ("train", 6 if role == "source" else 0)):
             labels = torch.arange(len(class_names)).repeat_interleave(per_class)
             noise = 0.15 * torch.randn(len(labels), 16, generator=draw)

@@ -61,6 +61,6 @@ def fit_head(
             bare = (Member(""),)
             soup = Soup("class_name", 0, template or TEMPLATE, tower.id, bare, preprocessing=tower.preprocessing)
         template = template or soup.template
-        texts = class_texts(soup, template=template, class_names=names, encoder=PromptEncoder.of(tower))  # (C, D)
+        texts = class_texts(soup, template=template, class_names=names, text_encoder=PromptEncoder.of(tower))  # (C, D)
     shots, note = checked(x, y, texts=texts.T, logit_scale=scale, names=names)
     return best_head(shots, kind=kind, soup=soup, template=template, class_names=names, encoder=tower.id, note=note)

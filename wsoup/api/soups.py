@@ -85,7 +85,9 @@ class Soup(soup.Soup):
         template = template or self.template
         with at_work(model, bars=False):
             encoder = PromptEncoder(model, tokenizer, device=device_of(model), dtype=AUTOCAST[precision])
-            _, weights = soup_features(self, template=template, class_names=class_names, encoder=encoder, mode=mode)
+            _, weights = soup_features(
+                self, template=template, class_names=class_names, text_encoder=encoder, mode=mode
+            )
             return weights.T
 
 
@@ -258,7 +260,7 @@ def _source(
         y = y.to(device)
         everything = {seed: torch.arange(len(y), device=device)}
         source = Source(encoder, x, y, everything, template, list(class_names))
-        size = source.texts.encode(["a photo"]).shape[1]
+        size = source.text_encoder.encode(["a photo"]).shape[1]
         if x.shape[1] != size:
             raise MismatchError(
                 f"image features have {x.shape[1]} dimensions, the model's texts {size}: they are of different models; "

@@ -94,21 +94,26 @@ class Part:
 
 
 def mean_texts(
-    rows: Sequence[Row], *, tests: Sequence[TestSet], encoder: PromptEncoder, run: Run | None = None, label: str = ""
+    rows: Sequence[Row],
+    *,
+    tests: Sequence[TestSet],
+    text_encoder: PromptEncoder,
+    run: Run | None = None,
+    label: str = "",
 ) -> Classifiers:
     """Compute the mean text features of all rows, in blocks of class prompts, and of single rows with prompts by class.
 
     Args:
         rows: all rows.
         tests: the datasets.
-        encoder: encodes the texts.
-        run: keeps finished parts for a run after a kill; its encoder is the model of `encoder`. None keeps none.
+        text_encoder: encodes the texts.
+        run: keeps finished parts for a run after a kill; its encoder is the model of `text_encoder`. None keeps none.
         label: of the progress bar.
 
     Raises:
         PoolError: a text exceeds the model's context, see `check_rows`.
     """
-    check_rows(rows, tests=tests, tokenizer=encoder.tokenizer)
+    check_rows(rows, tests=tests, tokenizer=text_encoder.tokenizer)
     classes = ClassPrompts(tests)
     shared = [row for row in rows if row.dataset is None]
     by_class = [row for row in rows if row.dataset is not None]
@@ -117,11 +122,11 @@ def mean_texts(
     blocks: dict[PartKey, Part] = {}
     for start in range(0, len(classes.stems), CLASS_PROMPTS):
         stems = classes.stems[start : start + CLASS_PROMPTS]
-        compute = partial(mean_of_stems, shared, stems=stems, encoder=encoder)
+        compute = partial(mean_of_stems, shared, stems=stems, text_encoder=text_encoder)
         blocks["stems", start] = Part([deciding, stems], compute)
     singles: dict[PartKey, Part] = {}
     for r, row in enumerate(by_class):
-        singles["row", r] = Part([list(row.prompts)], partial(mean_prompts, row, encoder=encoder))
+        singles["row", r] = Part([list(row.prompts)], partial(mean_prompts, row, text_encoder=text_encoder))
     parts = blocks | singles
     if run is None:
         means = {key: part.compute() for key, part in parts.items()}
@@ -149,7 +154,7 @@ def _packed(compute: Callable[[], Tensor]) -> bytes:
     return store.pack_arrays({"means": compute().cpu().numpy()})
 
 
-def mean_of_stems(rows: Sequence[Row], *, stems: Sequence[str], encoder: PromptEncoder) -> Tensor:
+def mean_of_stems(rows: Sequence[Row], *, stems: Sequence[str], text_encoder: PromptEncoder) -> Tensor:
     """Mean text features of R rows with each of S class prompts: (R, S, D)."""
     means: Tensor | None = None
     offsets: set[int] = set().union(*(row.offsets for row in rows))
@@ -167,7 +172,7 @@ def mean_of_stems(rows: Sequence[Row], *, stems: Sequence[str], encoder: PromptE
             starts = list(stems)
             endings = [prompts.ending(text, period=True) for text in texts]
         formula = rows[users[0]].offset_formula
-        for where, block in encoder.grid_blocks(starts, endings, token_offset=offset, offset_formula=formula):
+        for where, block in text_encoder.grid_blocks(starts, endings, token_offset=offset, offset_formula=formula):
             if means is None:
                 means = block.new_zeros(len(rows), *block.shape[1:])
             share = weights[:, where].to(block.device) @ block.flatten(1)  # (users, S * D)
@@ -185,14 +190,14 @@ def mean_weights(groups: Sequence[Sequence[str]], *, texts: Sequence[str]) -> Te
     return weights
 
 
-def mean_prompts(row: Row, *, encoder: PromptEncoder) -> Tensor:
+def mean_prompts(row: Row, *, text_encoder: PromptEncoder) -> Tensor:
     """Mean text feature of each class, for a row with prompts by class: (C, D)."""
     means = []
     for start in range(0, len(row.prompts), CLASS_PROMPTS):
         groups = row.prompts[start : start + CLASS_PROMPTS]
         distinct: set[str] = set().union(*groups)
         unique = sorted(distinct)
-        features = encoder.encode(unique)  # (P, D)
+        features = text_encoder.encode(unique)  # (P, D)
         means.append(mean_weights(groups, texts=unique).to(features.device) @ features)
     return torch.cat(means)
 

@@ -51,7 +51,7 @@ def judged_tables(
     *,
     soup: str,
     mode: Mode,
-    encoder: PromptEncoder,
+    text_encoder: PromptEncoder,
     run: Run | None = None,
 ) -> dict[str, pa.Table]:
     """Tables of the verdict: `RIGHT`, and `FLIPS` and `CONFUSION` of the run's main soup.
@@ -61,7 +61,7 @@ def judged_tables(
         material: pools and soups.
         soup: name of the main soup.
         mode: the mode in which it is judged.
-        encoder: encodes the random controls and the main soup.
+        text_encoder: encodes the random controls and the main soup.
         run: as for `mean_texts`.
     """
     tests = [of_dataset.test for of_dataset in answers]
@@ -69,7 +69,7 @@ def judged_tables(
     pair = together_rows(soup, material=material)
     # Encoded apart from the tables' rows, whose features stay the same to the last bit.
     rows = [*pair, *random_rows(material, soups=names)]
-    encoded = mean_texts(rows, tests=tests, encoder=encoder, run=run, label="evaluate controls")
+    encoded = mean_texts(rows, tests=tests, text_encoder=text_encoder, run=run, label="evaluate controls")
     controls = answers_of(encoded, tests=tests)
     right = [right_images(answers, soups=names), right_images(controls, soups=names)]
     changes = [predictions(of_dataset, pair=pair, mode=mode) for of_dataset in controls]

@@ -87,7 +87,7 @@ def during_training(
 
 def encode_and_answer(run: Run, *, rows: Sequence[Row], tests: Sequence[TestSet], label: str) -> list[Answers]:
     """What rows predict with the run's encoder, a finetuned model, whose image features `tests` have; resumable."""
-    classifiers = mean_texts(rows, tests=tests, encoder=PromptEncoder.of(run.encoder), run=run, label=label)
+    classifiers = mean_texts(rows, tests=tests, text_encoder=PromptEncoder.of(run.encoder), run=run, label=label)
     return answers_of(classifiers, tests=tests)
 
 

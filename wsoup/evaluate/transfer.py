@@ -39,23 +39,23 @@ class Grid:
     Args:
         texts: P bare texts.
         tests: the datasets.
-        encoder: encodes prompts.
+        text_encoder: encodes prompts.
 
     Raises:
         PoolError: a text exceeds the model's context.
     """
 
-    def __init__(self, texts: Sequence[str], *, tests: Sequence[TestSet], encoder: PromptEncoder) -> None:
+    def __init__(self, texts: Sequence[str], *, tests: Sequence[TestSet], text_encoder: PromptEncoder) -> None:
         self.texts = list(texts)
         self.tests = tests
-        self.encoder = encoder
+        self.text_encoder = text_encoder
         self.classes = ClassPrompts(tests)
-        check_rows([Row("survey", (), tuple(texts))], tests=tests, tokenizer=encoder.tokenizer)
+        check_rows([Row("survey", (), tuple(texts))], tests=tests, tokenizer=text_encoder.tokenizer)
 
     def blocks(self, texts: Sequence[str]) -> Iterator[Tensor]:
         """Features of some of the texts, in the given order: blocks (b, S, D)."""
         endings = [prompts.ending(text, period=True) for text in texts]
-        for _, block in self.encoder.grid_blocks(self.classes.stems, endings):
+        for _, block in self.text_encoder.grid_blocks(self.classes.stems, endings):
             yield block
 
 

@@ -16,7 +16,7 @@ LOGIT_SCALE = 100.0
 
 
 def soup_features(
-    of: Soup, *, template: str, class_names: Sequence[str], encoder: PromptEncoder, mode: str = "centroid"
+    of: Soup, *, template: str, class_names: Sequence[str], text_encoder: PromptEncoder, mode: str = "centroid"
 ) -> tuple[Tensor, Tensor]:
     """Features of every member with every class, (M, C, D), and the soup's classifier, (C, D).
 
@@ -25,16 +25,16 @@ def soup_features(
     """
     stems = prompts.stems(prompts.checked(template), class_names)
     step = "it would be cut; shorten the class name or the template"
-    check_fits(of.texts, stems=stems, tokenizer=encoder.tokenizer, step=step)
-    features = encoder.encode_grid(stems, [prompts.ending(text, period=True) for text in of.texts])
+    check_fits(of.texts, stems=stems, tokenizer=text_encoder.tokenizer, step=step)
+    features = text_encoder.encode_grid(stems, [prompts.ending(text, period=True) for text in of.texts])
     shares = torch.ones(len(features), dtype=features.dtype, device=features.device) / len(features)
     mean = torch.einsum("m,mcd->cd", shares, features)  # features.mean(dim=0) differs in the last bits
     return features, normalize(mean) if mode == "centroid" else mean
 
 
-def class_texts(of: Soup, *, template: str, class_names: Sequence[str], encoder: PromptEncoder) -> Tensor:
+def class_texts(of: Soup, *, template: str, class_names: Sequence[str], text_encoder: PromptEncoder) -> Tensor:
     """The soup's centroids on the CPU: (C, D)."""
-    return soup_features(of, template=template, class_names=class_names, encoder=encoder)[1].cpu()
+    return soup_features(of, template=template, class_names=class_names, text_encoder=text_encoder)[1].cpu()
 
 
 def logit_scale_of(model: object) -> float:

@@ -278,7 +278,7 @@ def count(
     rows = [Row("class_name", (0,), ("",)), *soups]
     rows += [replace(row, offsets=offsets, offset_formula=params.offset_formula) for row in soups]
     rows += class_rows(Material((0,), templates=ensemble_templates()), tests)
-    classifiers = mean_texts(rows, tests=tests, encoder=encoder)
+    classifiers = mean_texts(rows, tests=tests, text_encoder=encoder)
     for test in tests:
         means = {(row.method, row.seeds[0], len(row.offsets) > 1): mean for row, mean in classifiers.of(test)}
         for line in (line for line in log if line.dataset == test.name):

@@ -35,7 +35,7 @@ def built_in_texts(name: str, *, class_names: Sequence[str], template: str, enco
     texts = PromptEncoder.of(encoder)
     if name == "class_name":
         soup = Soup("class_name", 0, template, encoder.id, (Member(""),))
-        return class_texts(soup, template=template, class_names=class_names, encoder=texts)
+        return class_texts(soup, template=template, class_names=class_names, text_encoder=texts)
     prompts = ensemble_prompts(template, class_names=class_names, templates=ensemble_templates())
     means = []
     for prompts_of_class in progress(prompts, label="templates", unit="class"):
@@ -89,7 +89,7 @@ class Classifier:
         """Classifier of a soup; arguments as `Soup.classifier`."""
         template = template or soup.template
         _, weights = soup_features(
-            soup, template=template, class_names=class_names, encoder=PromptEncoder.of(encoder), mode=mode
+            soup, template=template, class_names=class_names, text_encoder=PromptEncoder.of(encoder), mode=mode
         )
         made_of = {"mode": mode, "template": template, "soup": soup.as_json()}
         return cls.of_texts(weights, class_names=class_names, encoder=encoder, **made_of)

@@ -209,7 +209,7 @@ def _texts_of_rows(photos: LabelledPhotos, *, soup: Soup, encoder: Encoder) -> d
     return {
         CLASS_NAME: built_in_texts("class_name", class_names=names, template=template, encoder=encoder),
         TEMPLATES: built_in_texts("templates", class_names=names, template=template, encoder=encoder),
-        SOUP: class_texts(soup, class_names=names, template=template, encoder=PromptEncoder.of(encoder)),
+        SOUP: class_texts(soup, class_names=names, template=template, text_encoder=PromptEncoder.of(encoder)),
     }
 
 

@@ -22,7 +22,7 @@ from wsoup.soup.soup import Cost
 
 def cost_of(texts: Iterable[str], *, period: bool, source: Source) -> Cost:
     """The cost of encoding every class with each distinct text, once for all seeds."""
-    text_encoder = source.texts
+    text_encoder = source.text_encoder
     n_classes = len(source.class_names)
     unique = sorted({prompts.after_comma(text, period=period) for text in texts})
     n_prompts = len(unique) * n_classes

@@ -46,7 +46,7 @@ class Source:
     class_names: list[str]
 
     @cached_property
-    def texts(self) -> PromptEncoder:
+    def text_encoder(self) -> PromptEncoder:
         """The encoder's text side, which encodes every class with every candidate."""
         return PromptEncoder.of(self.encoder)
 
@@ -67,11 +67,11 @@ class Source:
             # All follow the same comma, so that the class prompts with it are computed once.
             stems = prompts.with_comma(stems)
             endings = [prompts.after_comma(text, period=period) for text in texts]
-            for _, block in self.texts.grid_blocks(stems, endings):
+            for _, block in self.text_encoder.grid_blocks(stems, endings):
                 yield block
             return
         for text in texts:  # an empty one, the bare class name, has no comma
-            for _, block in self.texts.grid_blocks(stems, [prompts.ending(text, period=period)]):
+            for _, block in self.text_encoder.grid_blocks(stems, [prompts.ending(text, period=period)]):
                 yield block
 
     def images_of(self, seed: int) -> tuple[Tensor, Tensor]:
