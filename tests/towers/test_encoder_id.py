@@ -14,7 +14,8 @@ from safetensors.torch import load_file, save_file
 from wsoup.base.errors import MismatchError
 from wsoup.disk import store
 from wsoup.params.inputs import EncoderParams
-from wsoup.towers.encoder import config_digest, load_encoder, weights_digest
+from wsoup.towers.encoder import load_encoder
+from wsoup.towers.identity import config_digest, weights_digest
 
 CPU = torch.device("cpu")
 

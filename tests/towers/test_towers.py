@@ -14,7 +14,8 @@ from wsoup.base.errors import MissingError, ModelError
 from wsoup.images.pixels import encode_pixels
 from wsoup.params.inputs import EncoderParams
 from wsoup.towers import models as towers
-from wsoup.towers.encoder import check_device, choose_device, config_digest, load_encoder, weights_digest
+from wsoup.towers.encoder import check_device, choose_device, load_encoder
+from wsoup.towers.identity import config_digest, weights_digest
 
 
 def test_the_id_of_an_encoder(tiny_encoder):

@@ -17,7 +17,8 @@ from wsoup.heads.zero_shot import logit_scale_of
 from wsoup.runtime.memory import kept_memory
 from wsoup.runtime.progress import showing
 from wsoup.texts.models import check_texts
-from wsoup.towers.encoder import AUTOCAST, Encoder, encoder_id, preprocessing_of
+from wsoup.towers.encoder import AUTOCAST, Encoder, preprocessing_of
+from wsoup.towers.identity import encoder_id
 
 SMALLEST_SCALE = 1e-30
 LARGEST_SCALE = 1e30

@@ -13,7 +13,8 @@ def member_generator(*, purpose: str, seed: int, member: int) -> np.random.Gener
 def named_seed(*names: object) -> int:
     """A 63-bit seed from names, for example (seed, "classes", round)."""
     text = "/".join(str(name) for name in names)
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
+    digest = hashlib.sha256(text.encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
 
 
 def named_generator(*names: object) -> np.random.Generator:

@@ -13,9 +13,14 @@ class Linear:
 
     On a CPU, in float32 and bfloat16, weights are packed for oneDNN, with activation and residual sum fused into the
     product; torch's own `mm` may be half as fast on CPUs that are not Intel's. Elsewhere these are torch's own.
+
+    Attributes:
+        size: of an output.
+        packed: whether the weight is packed.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None, *, dtype: torch.dtype) -> None:
+        self.size = len(weight)
         self.bias = None if bias is None else bias.detach().to(dtype)
         self.weight = weight.detach().to(dtype).contiguous()
         self.packed = weight.device.type == "cpu" and weight.numel() > 0 and has_onednn(dtype)
@@ -24,13 +29,21 @@ class Linear:
 
     def __call__(self, x: Tensor, *, act: str = "none") -> Tensor:
         if self.packed:
-            name, _, approximation = act.partition("_")
-            algorithm = (approximation or "none") if name == "gelu" else ""
-            return torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, name, [], algorithm)
+            return self._fused(x, act=act)
         y = F.linear(x, self.weight, self.bias)
+        if act == "none":
+            return y
         if act == "swish":
             return F.silu(y, inplace=True)
-        return y if act == "none" else F.gelu(y, approximate="tanh" if act == "gelu_tanh" else "none")
+        return F.gelu(y, approximate="tanh" if act == "gelu_tanh" else "none")
+
+    def _fused(self, x: Tensor, *, act: str) -> Tensor:
+        # oneDNN names GELU by its approximation: "none" or "tanh"; other activations have none.
+        name, _, approximation = act.partition("_")
+        algorithm = ""
+        if name == "gelu":
+            algorithm = approximation or "none"
+        return torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, name, [], algorithm)
 
     def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
         """residual + x W^T + b, in the dtype of the residual."""

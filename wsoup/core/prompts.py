@@ -22,7 +22,8 @@ def clean_class_name(name: str) -> str:
 
 def checked(template: str) -> str:
     """The template unchanged; ParamsError unless it has exactly one placeholder, ``{}`` or ``{c}``."""
-    if template.count("{}") + template.count("{c}") != 1:
+    placeholders = template.count("{}") + template.count("{c}")
+    if placeholders != 1:
         raise ParamsError(f"template {template!r} must hold exactly one placeholder, {{}} or {{c}}, for the class name")
     return template
 
@@ -35,7 +36,8 @@ def stem(template: str, class_name: str) -> str:
     >>> stem("a photo of a {}.", "cat"), stem("a photo of the {}", "Capitol in D.C.")
     ('a photo of a cat', 'a photo of the Capitol in D.C.')
     """
-    return checked(template.removesuffix(".")).replace("{c}", "{}").replace("{}", class_name)
+    unfinished = checked(template.removesuffix("."))
+    return unfinished.replace("{c}", "{}").replace("{}", class_name)
 
 
 def stems(template: str, class_names: Sequence[str]) -> list[str]:
@@ -49,7 +51,10 @@ def ending(text: str, *, period: bool) -> str:
     >>> ending("which has claws", period=True), ending("sharp", period=False), ending("", period=True)
     (', which has claws.', ', sharp', '.')
     """
-    return (f", {text}" if text else "") + ("." if period else "")
+    after = f", {text}" if text else ""
+    if period:
+        after += "."
+    return after
 
 
 def with_comma(stems: Sequence[str]) -> list[str]:

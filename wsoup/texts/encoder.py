@@ -21,8 +21,9 @@ from torch import Tensor
 
 from wsoup.base.arguments import Natural, Texts, Whole, at_the_door
 from wsoup.base.arrays import Device
-from wsoup.texts.fast import FastTexts, PrefixBatch
+from wsoup.texts.fast import FastTexts
 from wsoup.texts.models import TOLERANCE, PlainTexts, check_texts, finite, read_tower
+from wsoup.texts.prefixes import PrefixBatch
 from wsoup.texts.tokens import SplitTokenizer, Tokenizer, Tokens, by_head, last_token
 from wsoup.texts.tower import TextTower, default_batch_tokens
 from wsoup.towers.encoder import Encoder
@@ -70,7 +71,9 @@ class PromptEncoder:
         batch_tokens: Whole | None = None,
         cache_bytes: Natural = CACHE_BYTES,
     ) -> None:
-        self.device, self.dtype, self.tokenizer = torch.device(device), dtype, tokenizer
+        self.device = torch.device(device)
+        self.dtype = dtype
+        self.tokenizer = tokenizer
         self.texts_encoded = 0
         self._origin: Encoder | None = None
         self._size = check_texts(model, tokenizer, device=self.device)
@@ -78,14 +81,17 @@ class PromptEncoder:
         plain_tokens = PLAIN_BATCH * batch_tokens
         with torch.no_grad():
             self._plain = PlainTexts(model, tokenizer, device=self.device, dtype=dtype, batch_tokens=plain_tokens)
-            tower, reads = read_tower(model, dtype=dtype) or (None, last_token(self._plain.padding))
-            self._splitter = SplitTokenizer(tokenizer, reads=reads, class_token=tower.class_token if tower else None)
+            covered = read_tower(model, dtype=dtype)
             self._fast: FastTexts | None = None
-            if tower is not None:
-                self._fast = FastTexts(tower, batch_tokens=batch_tokens, cache_bytes=cache_bytes)
-                started = partial(_started, splitter=self._splitter, fast=self._fast)
-                self._started = lru_cache(maxsize=KEPT_PREFIX_LISTS)(started)
-                self._verify()
+            if covered is None:
+                self._splitter = SplitTokenizer(tokenizer, reads=last_token(self._plain.padding))
+                return
+            tower, reads = covered
+            self._splitter = SplitTokenizer(tokenizer, reads=reads, class_token=tower.class_token)
+            self._fast = FastTexts(tower, batch_tokens=batch_tokens, cache_bytes=cache_bytes)
+            started = partial(_started, splitter=self._splitter, fast=self._fast)
+            self._started = lru_cache(maxsize=KEPT_PREFIX_LISTS)(started)
+            self._verify()
 
     @classmethod
     def of(cls, encoder: Encoder) -> PromptEncoder:
@@ -107,17 +113,25 @@ class PromptEncoder:
     @property
     def way(self) -> str:
         """How texts are encoded: "fast" (shared prefixes), "cut" (whole texts without padding) or "plain"."""
-        return "fast" if self.fast else "cut" if self._plain.cuts else "plain"
+        if self.fast:
+            return "fast"
+        if self._plain.cuts:
+            return "cut"
+        return "plain"
 
     @property
     def tower(self) -> TextTower | None:
         """The text tower with packed weights, or None if `fast` is False."""
-        return None if self._fast is None else self._fast.tower
+        if self._fast is None:
+            return None
+        return self._fast.tower
 
     @property
     def tokens_encoded(self) -> int:
         """Tokens actually computed so far."""
-        return self._plain.tokens + (self._fast.tower.n_tokens if self._fast else 0)
+        if self._fast is None:
+            return self._plain.tokens
+        return self._plain.tokens + self._fast.tower.n_tokens
 
     @property
     def encoded(self) -> str:
@@ -194,7 +208,8 @@ class PromptEncoder:
         Adjacent suffixes share beginnings, so a sorted pool is cheapest. Block boundaries depend only on the numbers of
         prefixes and features; `block_bytes` is the largest size of a block.
         """
-        step = max(1, block_bytes // (4 * self._size * max(1, len(prefixes))))
+        bytes_of_one = 4 * self._size * max(1, len(prefixes))
+        step = max(1, block_bytes // bytes_of_one)
         for start in range(0, len(suffixes), step):
             which = slice(start, min(start + step, len(suffixes)))
             block = suffixes[which]
@@ -207,15 +222,23 @@ class PromptEncoder:
 
         Returns (row, classes) of texts that have to be encoded whole: they are not safe to split, or too long.
         """
-        heads = tuple(prefix + head for prefix in prefixes)
+        starts = tuple(prefix + head for prefix in prefixes)
         tails = [suffixes[i][len(head) :] for i in rows]
-        safe = self._splitter.safe(heads, tails)
-        tokens = self._splitter.suffixes([tail for tail, ok in zip(tails, safe, strict=True) if ok])
-        too_long = self._fill(out, heads, tokens, rows=[i for i, ok in zip(rows, safe, strict=True) if ok])
-        return too_long + [(i, list(range(len(heads)))) for i, ok in zip(rows, safe, strict=True) if not ok]
+        every_class = list(range(len(starts)))
+        joined_rows = []
+        joined_tails = []
+        wholes = []
+        for i, tail, safe in zip(rows, tails, self._splitter.safe(starts, tails), strict=True):
+            if safe:
+                joined_rows.append(i)
+                joined_tails.append(tail)
+            else:
+                wholes.append((i, every_class))
+        tokens = self._splitter.suffixes(joined_tails)
+        return self._fill(out, starts, tokens, rows=joined_rows) + wholes
 
     def _fill(
-        self, out: Tensor, prefixes: tuple[str, ...], suffixes: list[Tokens], *, rows: list[int]
+        self, out: Tensor, prefixes: tuple[str, ...], suffixes: list[Tokens], *, rows: Sequence[int]
     ) -> list[tuple[int, list[int]]]:
         """Fill `out` for the suffixes `rows`, given as tokens without class token.
 
@@ -227,9 +250,13 @@ class PromptEncoder:
         batches, lengths = self._started(prefixes)
         sequences = [self._splitter.finished(suffix) for suffix in suffixes]
         self._fast.fill(out, batches, sequences, rows=rows)
-        rooms = [self._splitter.room - len(sequence) for sequence in sequences]
-        too_long = ([c for c, length in enumerate(lengths) if length > room] for room in rooms)
-        return [(i, classes) for i, classes in zip(rows, too_long, strict=True) if classes]
+        too_long = []
+        for i, sequence in zip(rows, sequences, strict=True):
+            room = self._splitter.room - len(sequence)
+            classes = [c for c, length in enumerate(lengths) if length > room]
+            if classes:
+                too_long.append((i, classes))
+        return too_long
 
     def _fill_with_offset(
         self, out: Tensor, prefixes: Sequence[str], suffixes: Sequence[str], *, token_offset: int, formula: str
@@ -238,27 +265,36 @@ class PromptEncoder:
         gap = NULL * token_offset
         if formula == "code" and self.fast and self._splitter.class_token is None:
             prefixes = [f"{prefix.removesuffix(',')}." for prefix in prefixes]
-            end_of_text = (self._splitter.end,) if token_offset > 1 else ()
-            gap = end_of_text + NULL * (token_offset - 2) + self._splitter.suffixes([","])[0][:-1]
+            comma = self._splitter.suffixes([","])[0][:-1]
+            gap = comma
+            if token_offset > 1:
+                gap = (self._splitter.end, *NULL * (token_offset - 2), *comma)
         ends = [gap + suffix for suffix in self._splitter.suffixes(suffixes)]
         starts = self._splitter.prefixes(prefixes)
         if self._fast is None:
             for i, end in enumerate(ends):
                 out[i] = self._plain.encode_joined(starts, end, context=self._splitter.context)
             return
-        for i, classes in self._fill(out, tuple(prefixes), ends, rows=list(range(len(ends)))):
-            out[i, classes] = self._fast.encode([self._splitter.finished(starts[c] + ends[i]) for c in classes])
+        for i, classes in self._fill(out, tuple(prefixes), ends, rows=range(len(ends))):
+            wholes = [self._splitter.finished(starts[c] + ends[i]) for c in classes]
+            out[i, classes] = self._fast.encode(wholes)
 
     def _verify(self) -> None:
         """Compare both ways of the fast path with `encode_text` on a few texts; if they differ, do without it."""
-        texts = [prefix + suffix for suffix in PROBE_SUFFIXES for prefix in PROBE_PREFIXES]
+        texts: list[str] = []
+        for suffix in PROBE_SUFFIXES:
+            texts.extend(prefix + suffix for prefix in PROBE_PREFIXES)
         expected = self._plain.encode(texts)
         grid = self.encode_grid(PROBE_PREFIXES, PROBE_SUFFIXES).flatten(0, 1)
         differences = torch.stack([grid - expected, self.encode(texts) - expected])
         self.texts_encoded = 0  # nobody asked for these
         distance = differences.norm(dim=-1).max().item()
-        tf32 = self.device.type == "cuda" and torch.get_float32_matmul_precision() != "highest"
-        if self.tower and not distance <= max(TOLERANCE[self.tower.dtype], TF32_TOLERANCE * tf32):
+        assert self._fast is not None
+        tolerance = TOLERANCE[self._fast.tower.dtype]
+        if self.device.type == "cuda" and torch.get_float32_matmul_precision() != "highest":
+            tolerance = max(tolerance, TF32_TOLERANCE)
+        # "not <=" rather than ">", because a distance may be NaN.
+        if not distance <= tolerance:
             warnings.warn(
                 f"the fast text path differs from this model's encode_text by {distance:.2g} (features are unit "
                 "vectors); texts are encoded the plain way, which is right but slow",
@@ -272,5 +308,10 @@ def _started(
 ) -> tuple[list[PrefixBatch], list[int]]:
     """Prefixes in batches, and their lengths in tokens: the whole room for one that accepts no suffix."""
     starts = splitter.prefixes(prefixes)
-    lengths = [len(start) if splitter.accepts_suffix(start) else splitter.room for start in starts]
+    lengths = []
+    for start in starts:
+        length = len(start)
+        if not splitter.accepts_suffix(start):
+            length = splitter.room
+        lengths.append(length)
     return fast.prefix_batches(starts), lengths

@@ -62,11 +62,13 @@ def output_of(name: str, call: Callable[[], Any]) -> Any:
 def matrix_from(name: str, call: Callable[[], Any], *, n: int) -> Tensor:
     """`output_of` a call on `n` inputs: (n, x), x at least 1; ModelError if it is anything else."""
     output = output_of(name, call)
-    tensor = isinstance(output, Tensor)
-    if not tensor or output.dim() != 2 or len(output) != n or not output.shape[1] or output.is_complex():
-        what = f"a tensor {tuple(output.shape)} of {output.dtype}" if tensor else shown_value(output)
-        raise ModelError(f"{name} gives {what} for {n}; expected a tensor ({n}, ...), a row for each")
-    return output
+    if not isinstance(output, Tensor):
+        what = shown_value(output)
+    elif output.dim() != 2 or len(output) != n or not output.shape[1] or output.is_complex():
+        what = f"a tensor {tuple(output.shape)} of {output.dtype}"
+    else:
+        return output
+    raise ModelError(f"{name} gives {what} for {n}; expected a tensor ({n}, ...), a row for each")
 
 
 def finite(features: Tensor) -> Tensor:
@@ -88,7 +90,8 @@ def read_tower(model: nn.Module, *, dtype: torch.dtype | None) -> tuple[TextTowe
     parts = ("token_embedding", "positional_embedding", "transformer", "ln_final")
     if any(getattr(tower, name, None) is None for name in parts):
         return None
-    class_token, reads = None, end_of_text(tower)
+    reads = end_of_text(tower)
+    class_token = None
     if getattr(tower, "cls_emb", None) is not None:
         if getattr(tower, "correct_cls_mask", True):
             return None  # another mask than that of all published weights (`ClassToken`)
@@ -99,7 +102,8 @@ def read_tower(model: nn.Module, *, dtype: torch.dtype | None) -> tuple[TextTowe
         return None
     if any(hasattr(getattr(block, "mlp", None), "adapter") for block in blocks):
         return None  # finetuned by `wsoup.finetune.tuners`
-    if foreign := foreign_block(blocks):
+    foreign = foreign_block(blocks)
+    if foreign:
         problem = f"the fast text path does not know this causal text tower's {foreign}"
         warnings.warn(f"{problem}; texts are encoded the plain way, which is right but slow", stacklevel=3)
         return None
@@ -146,8 +150,12 @@ class PlainTexts:
         dtype: torch.dtype | None,
         batch_tokens: int,
     ) -> None:
-        self.model, self.tokenizer, self.device, self.dtype = model, tokenizer, device, dtype
-        self.batch_tokens, self.tokens = batch_tokens, 0
+        self.model = model
+        self.tokenizer = tokenizer
+        self.device = device
+        self.dtype = dtype
+        self.batch_tokens = batch_tokens
+        self.tokens = 0
         self.padding = int(tokenizer([""])[0, -1])
         self.cuts = _masked_padding(model) == self.padding and self._may_be_cut()
 
@@ -161,22 +169,28 @@ class PlainTexts:
             return self._encode_cut(tokens)
         self.tokens += tokens.numel()
         tokens = tokens.to(self.device)
-        parts = split_evenly(len(tokens), self.batch_tokens // tokens.shape[1])
-        return torch.cat([halving(partial(self._encode, tokens), part) for part in parts])
+        texts_at_once = self.batch_tokens // tokens.shape[1]
+        encode = partial(self._encode, tokens)
+        return torch.cat([halving(encode, part) for part in split_evenly(len(tokens), texts_at_once)])
 
     def encode_joined(self, prefixes: Sequence[Tokens], suffix: Tokens, *, context: int) -> Tensor:
         """Features of each prefix's tokens followed by the suffix's, which must fit `context`: (C, D)."""
-        rows = [[*prefix, *suffix, *([self.padding] * (context - len(prefix) - len(suffix)))] for prefix in prefixes]
-        return self.encode_tokens(torch.tensor(rows))
+        rows = torch.full((len(prefixes), context), self.padding)
+        for row, prefix in zip(rows, prefixes, strict=True):
+            tokens = prefix + suffix
+            row[: len(tokens)] = torch.tensor(tokens)
+        return self.encode_tokens(rows)
 
     def _encode_cut(self, tokens: Tensor) -> Tensor:
-        lengths, order = (last_token(self.padding)(tokens) + 1).sort(stable=True)
+        text_lengths = last_token(self.padding)(tokens) + 1
+        lengths, order = text_lengths.sort(stable=True)
         parts: list[Tensor] = []
         start = 0
         while start < len(order):
             # The last text of a batch is its longest, and decides how many fit.
             sizes = torch.arange(1, len(order) - start + 1) * lengths[start:]
-            stop = start + max(1, int((sizes <= self.batch_tokens).sum()))
+            fitting = int((sizes <= self.batch_tokens).sum())
+            stop = start + max(1, fitting)
             rows = tokens[order[start:stop], : int(lengths[stop - 1])].to(self.device)
             self.tokens += rows.numel()
             parts.append(halving(partial(self._encode, rows), slice(0, len(rows))))
@@ -185,7 +199,10 @@ class PlainTexts:
         return torch.empty_like(features).index_copy_(0, order.to(features.device), features)
 
     def _encode(self, tokens: Tensor, part: slice) -> Tensor:
-        with torch.autocast(self.device.type, self.dtype) if self.dtype else contextlib.nullcontext():
+        precision: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
+        if self.dtype is not None:
+            precision = torch.autocast(self.device.type, self.dtype)
+        with precision:
             features = self.model.encode_text(tokens[part])  # type: ignore[operator]
         return F.normalize(features.float(), dim=-1)
 
@@ -194,10 +211,12 @@ class PlainTexts:
         tokens = self.tokenizer(list(PROBES))
         try:
             whole = self._encode(tokens.to(self.device), slice(None))
-            distance = (self._encode_cut(tokens) - whole).norm(dim=-1).max().item()
+            differences = self._encode_cut(tokens) - whole
+            distance = differences.norm(dim=-1).max().item()
         except (RuntimeError, ValueError, IndexError):  # a tower of fixed length
             distance = float("inf")
-        same = distance <= TOLERANCE.get(self.dtype or torch.float32, TOLERANCE[torch.float32])
+        tolerance = TOLERANCE.get(self.dtype or torch.float32, TOLERANCE[torch.float32])
+        same = distance <= tolerance
         if not same:
             problem = f"features differ by {distance:.2g} when their padding is cut (features are unit vectors)"
             step = "texts are encoded at the full context, which is right but slow"
@@ -211,7 +230,9 @@ def _masked_padding(model: nn.Module) -> int | None:
     config = getattr(tower, "config", None)
     if hasattr(tower, "pooler") and hasattr(tower, "transformer") and config is not None:
         return getattr(config, "pad_token_id", None)  # open_clip's HFTextEncoder
-    return getattr(tower, "pad_id", None) if getattr(tower, "use_pad_mask", False) else None
+    if getattr(tower, "use_pad_mask", False):
+        return getattr(tower, "pad_id", None)
+    return None
 
 
 def split_evenly(total: int, most: int) -> Iterator[slice]:
@@ -220,9 +241,15 @@ def split_evenly(total: int, most: int) -> Iterator[slice]:
     >>> list(split_evenly(7, 3))
     [slice(0, 3, None), slice(3, 5, None), slice(5, 7, None)]
     """
+    if not total:
+        return
     parts = -(-total // max(1, most))
-    edges = [i * (total // max(1, parts)) + min(i, total % max(1, parts)) for i in range(parts + 1)]
-    yield from map(slice, edges, edges[1:])
+    size, remainder = divmod(total, parts)
+    start = 0
+    for i in range(parts):
+        stop = start + size + (i < remainder)  # the first parts take one more each
+        yield slice(start, stop)
+        start = stop
 
 
 def halving(compute: Callable[[slice], Tensor], part: slice) -> Tensor:
@@ -232,5 +259,8 @@ def halving(compute: Callable[[slice], Tensor], part: slice) -> Tensor:
     except torch.OutOfMemoryError:
         if part.stop - part.start == 1:
             raise
+    # The error holds the memory of the failed pass, so the halves are computed outside of the handler.
     middle = (part.start + part.stop) // 2
-    return torch.cat([halving(compute, slice(part.start, middle)), halving(compute, slice(middle, part.stop))])
+    first = halving(compute, slice(part.start, middle))
+    second = halving(compute, slice(middle, part.stop))
+    return torch.cat([first, second])

@@ -68,11 +68,16 @@ class SplitTokenizer:
         reads: Callable[[Tensor], Tensor],
         class_token: ClassToken | None = None,
     ) -> None:
-        self.tokenizer, self.reads, self.class_token = tokenizer, reads, class_token
+        self.tokenizer = tokenizer
+        self.reads = reads
+        self.class_token = class_token
         (empty,) = self._tokens([""])
+        self.start = empty[:-1]
+        self.end = empty[-1]
         self.context = tokenizer([""]).shape[1]
-        self.room = self.context + (class_token is not None)
-        self.start, self.end = empty[:-1], empty[-1]
+        self.room = self.context
+        if class_token is not None:
+            self.room += 1
 
     def sequences(self, texts: Sequence[str]) -> list[Tokens]:
         """Tokens of whole texts, including the one that is read; the tokenizer truncates long texts."""
@@ -90,8 +95,9 @@ class SplitTokenizer:
         """A text's tokens, or its suffix's, and those after it that are visible to any token: the class token's."""
         if self.class_token is None:
             return tokens
-        null = (self.class_token.null,) if len(tokens) < self.context else ()
-        return (*tokens, *null, self.class_token.id)
+        if len(tokens) >= self.context:
+            return (*tokens, self.class_token.id)
+        return (*tokens, self.class_token.null, self.class_token.id)
 
     def accepts_suffix(self, prefix: Tokens) -> bool:
         """Whether the mask after this prefix depends on its length alone: padding inside it hides what follows."""
@@ -101,7 +107,8 @@ class SplitTokenizer:
         if not texts:
             return []
         tokens = self.tokenizer(list(texts))
-        return [tuple(row[: stop + 1]) for row, stop in zip(tokens.tolist(), self.reads(tokens).tolist(), strict=True)]
+        ends = self.reads(tokens).tolist()
+        return [tuple(row[: end + 1]) for row, end in zip(tokens.tolist(), ends, strict=True)]
 
     def safe(self, prefixes: Sequence[str], suffixes: Sequence[str]) -> list[bool]:
         """Per suffix: whether its tokens may be appended to those of any of these prefixes.
@@ -110,18 +117,26 @@ class SplitTokenizer:
         tokenizers repair across the split. Then some pairs are compared: all prefixes that are not plain themselves,
         and `PROBES` others. If a pair differs, no suffix is safe.
         """
-        plain = [not text or (bool(SPACE.match(text)) and _is_plain(text)) for text in suffixes]
-        ends = [text for text, ok in zip(suffixes, plain, strict=True) if ok]
-        if not ends or not prefixes:
-            return plain
-        odd = [text for text in prefixes if not _is_plain(text)]
-        spread = [prefixes[i * (len(prefixes) - 1) // max(1, PROBES - 1)] for i in range(min(PROBES, len(prefixes)))]
-        starts = [*odd, *spread]
-        ends = [ends[i * len(ends) // len(starts)] for i in range(len(starts))]
-        whole = self._tokens([start + end for start, end in zip(starts, ends, strict=True)])
-        joined = [a + b for a, b in zip(self.prefixes(starts), self.suffixes(ends), strict=True)]
-        same = all(a == b or len(b) > self.context for a, b in zip(whole, joined, strict=True))
-        return plain if same else [False] * len(suffixes)
+        by_rule = [_is_plain_suffix(text) for text in suffixes]
+        plain_suffixes = [text for text, ok in zip(suffixes, by_rule, strict=True) if ok]
+        if not plain_suffixes or not prefixes:
+            return by_rule
+        starts = [text for text in prefixes if not _is_plain(text)]
+        for i in range(min(PROBES, len(prefixes))):
+            starts.append(prefixes[i * (len(prefixes) - 1) // max(1, PROBES - 1)])
+        ends = [plain_suffixes[i * len(plain_suffixes) // len(starts)] for i in range(len(starts))]
+        if self._join_as_they_are(starts, ends):
+            return by_rule
+        return [False] * len(suffixes)
+
+    def _join_as_they_are(self, starts: Sequence[str], ends: Sequence[str]) -> bool:
+        """Whether each whole text has the tokens of its start and its end; one that is too long may be truncated."""
+        wholes = self._tokens([start + end for start, end in zip(starts, ends, strict=True)])
+        for whole, start, end in zip(wholes, self.prefixes(starts), self.suffixes(ends), strict=True):
+            joined = start + end
+            if joined != whole and len(joined) <= self.context:
+                return False
+        return True
 
     def check_offset(self, prefixes: Sequence[str], suffixes: Sequence[str], *, token_offset: int) -> None:
         """Raise unless every suffix fits after every prefix with `token_offset` null tokens in between."""
@@ -144,16 +159,27 @@ def token_lengths(texts: Sequence[str], *, tokenizer: Tokenizer) -> Tensor:
     0 for CLIP, 1 for SigLIP and some Hugging Face tokenizers, at its end, or on the left at its start.
     """
     tokens = tokenizer(["", *texts]).cpu()
-    empty, beside = tokens[0], tokens[1:]
-    real = (beside != (empty[-1] if empty[-1] == empty[-2] else empty[0])).int()
-    # From the first to the last, because "!" has CLIP's id of padding.
-    length = tokens.shape[1] - real.argmax(dim=1) - real.flip(1).argmax(dim=1)
+    empty = tokens[0]
+    padding = empty[0]
+    if empty[-1] == empty[-2]:
+        padding = empty[-1]
+    real = (tokens[1:] != padding).int()
+    # From the first to the last real token, because "!" in between has CLIP's id of padding.
+    before = real.argmax(dim=1)
+    after = real.flip(1).argmax(dim=1)
+    length = tokens.shape[1] - before - after
     return torch.where(real.any(dim=1), length, 0)
 
 
 def last_token(null: int) -> Callable[[Tensor], Tensor]:
     """Tokens (P, context) -> the position (P,) of the last one that is not `null`; the very last where all are."""
-    return lambda tokens: tokens.shape[1] - 1 - (tokens != null).flip(1).int().argmax(dim=1)
+
+    def reads(tokens: Tensor) -> Tensor:
+        real = tokens != null
+        padding = real.flip(1).int().argmax(dim=1)
+        return tokens.shape[1] - 1 - padding
+
+    return reads
 
 
 def by_head(suffixes: Sequence[str]) -> dict[str, list[int]]:
@@ -164,8 +190,15 @@ def by_head(suffixes: Sequence[str]) -> dict[str, list[int]]:
     """
     groups: dict[str, list[int]] = {}
     for i, suffix in enumerate(suffixes):
-        groups.setdefault(SPACE.split(suffix, maxsplit=1)[0], []).append(i)
+        head = SPACE.split(suffix, maxsplit=1)[0]
+        groups.setdefault(head, []).append(i)
     return groups
+
+
+def _is_plain_suffix(text: str) -> bool:
+    if not text:
+        return True
+    return SPACE.match(text) is not None and _is_plain(text)
 
 
 def _is_plain(text: str) -> bool:
@@ -200,15 +233,21 @@ def check_fits(
         refuse(text, after=stem, tokenizer=tokenizer, origin=origin, step=step, token_offset=token_offset)
     for first, second in alike(stems, tokenizer=tokenizer):
         pair = f"{shown_value(first)} and {shown_value(second)}"
-        raise DataError(f"{origin}{': ' if origin else ''}{pair} are the same tokens to this model; rename one class")
+        raise DataError(f"{_beginning(origin)}{pair} are the same tokens to this model; rename one class")
 
 
 def alike(texts: Sequence[str], *, tokenizer: Tokenizer) -> list[tuple[str, str]]:
     """Pairs (first, later) of different texts with the same tokens, such as ``blue`` and ``Blue`` for CLIP."""
-    first: dict[Tokens, str] = {}
-    rows = tokenizer(list(texts)).tolist() if texts else []
-    named = [(first.setdefault(tuple(row), text), text) for row, text in zip(rows, texts, strict=True)]
-    return [pair for pair in named if pair[0] != pair[1]]
+    if not texts:
+        return []
+    first_of: dict[Tokens, str] = {}
+    pairs = []
+    rows = tokenizer(list(texts)).tolist()
+    for row, text in zip(rows, texts, strict=True):
+        first = first_of.setdefault(tuple(row), text)
+        if first != text:
+            pairs.append((first, text))
+    return pairs
 
 
 def too_long(
@@ -235,12 +274,16 @@ def beyond_context(
     """
     if not prefixes or not suffixes:
         return
-    lengths = token_lengths([*prefixes, "a " * tokenizer([""]).shape[1]], tokenizer=tokenizer)
-    longest, room = int(lengths[:-1].argmax()), int(lengths[-1]) - max(1, token_offset)
-    bytes_left = room - int(lengths[longest]) - SPARE_TOKENS
+    overlong = "a " * tokenizer([""]).shape[1]
+    *lengths, full = token_lengths([*prefixes, overlong], tokenizer=tokenizer).tolist()
+    longest = lengths.index(max(lengths))
+    room = full - max(1, token_offset)
+    # A token holds at least a byte, so that only suffixes of more bytes than this need to be tokenised.
+    bytes_left = room - lengths[longest] - SPARE_TOKENS
     long = [i for i, suffix in enumerate(suffixes) if len(suffix.encode()) > bytes_left]
     wholes = [prefixes[longest] + suffixes[i] for i in long]
-    for i, length in zip(long, token_lengths(wholes, tokenizer=tokenizer).tolist(), strict=True):
+    lengths_of_wholes = token_lengths(wholes, tokenizer=tokenizer).tolist()
+    for i, length in zip(long, lengths_of_wholes, strict=True):
         if length > room:
             yield longest, i
 
@@ -249,10 +292,14 @@ def refuse(
     text: str, *, after: str, tokenizer: Tokenizer, step: str, origin: object = "", token_offset: int = 0
 ) -> NoReturn:
     """Raise PoolError: this text does not fit after this class prompt."""
-    where = f"{origin}: " if origin else ""
-    place = f" after {one_line(after, limit=160)!r}" if after else ""
-    shift = f" with token offset {token_offset}" if token_offset else ""
-    raise PoolError(
-        f"{where}{one_line(text, limit=120)!r}{place}{shift} does not fit the model's context of "
-        f"{tokenizer([''])[0].numel()} tokens; {step}"
-    )
+    shown = repr(one_line(text, limit=120))
+    if after:
+        shown += f" after {one_line(after, limit=160)!r}"
+    if token_offset:
+        shown += f" with token offset {token_offset}"
+    context = tokenizer([""]).shape[1]
+    raise PoolError(f"{_beginning(origin)}{shown} does not fit the model's context of {context} tokens; {step}")
+
+
+def _beginning(origin: object) -> str:
+    return f"{origin}: " if origin else ""

@@ -25,8 +25,10 @@ from wsoup.core.linear import Linear
 from wsoup.texts.tokens import ClassToken
 from wsoup.towers.blocks import PackedBlock, split_heads
 
-CPU_BATCH_TOKENS, GPU_BATCH_TOKENS = 1024, 65536
-"""Tokens in one forward pass: as many as fit a CPU's cache, or keep a GPU busy."""
+CPU_BATCH_TOKENS = 1024
+"""Tokens in one forward pass: as many as fit a CPU's cache."""
+GPU_BATCH_TOKENS = 65536
+"""Likewise: as many as keep a GPU busy."""
 BYTES_PER_TOKEN = 1 << 17
 """Most memory that one token takes in a forward pass: a small GPU gets smaller batches."""
 
@@ -60,22 +62,22 @@ class TextTower:
         self.dtype = dtype or self.stream_dtype
         self.embedding: Tensor = tower.token_embedding.weight
         self.positions: Tensor = tower.positional_embedding
-        self.soft_prompt, self.class_token = soft_prompt, class_token
+        self.soft_prompt = soft_prompt
+        self.class_token = class_token
         self.class_embedding: Any = getattr(tower, "cls_emb", None)
-        self.blocks = [PackedBlock(b, dtype=self.dtype, last=b is blocks[-1]) for b in blocks]
+        self.blocks = [PackedBlock(block, dtype=self.dtype, last=block is blocks[-1]) for block in blocks]
         self.ln_final = tower.ln_final
-        self.heads, self.width = blocks[0].attn.num_heads, blocks[0].attn.embed_dim
-        self.layers, self.head_size = len(blocks), self.width // self.heads
-        projection = getattr(tower, "text_projection", None)
-        self.projection, self.size = None, self.width
-        if projection is not None:
-            is_module = isinstance(projection, nn.Linear)
-            weight, bias = (projection.weight, projection.bias) if is_module else (projection.T, None)
-            self.projection, self.size = Linear(weight, bias, dtype=self.dtype), len(weight)
+        self.layers = len(blocks)
+        self.heads = blocks[0].attn.num_heads
+        self.width = blocks[0].attn.embed_dim
+        self.head_size = self.width // self.heads
+        self.projection = _projection(tower, dtype=self.dtype)
+        self.size = self.width if self.projection is None else self.projection.size
         self.context = len(self.positions)
         self.device = self.embedding.device
         self.packed_half = self.dtype == torch.bfloat16 and self.blocks[0].fc.packed
-        self.block_flops = 2 * self.width * (4 * self.width + 2 * blocks[0].mlp.c_fc.out_features)
+        hidden = blocks[0].mlp.c_fc.out_features
+        self.block_flops = 2 * self.width * (4 * self.width + 2 * hidden)
         self.n_tokens = 0
 
     def embed(self, tokens: Tensor, positions: Tensor) -> Tensor:
@@ -87,21 +89,31 @@ class TextTower:
             positions = torch.where(is_class, self.context - 1, positions)
         x = F.embedding(tokens, self.embedding).to(self.stream_dtype)
         if is_class is not None:
-            x = torch.where(is_class[..., None], self.class_embedding.to(self.stream_dtype), x)
+            class_embedding = self.class_embedding.to(self.stream_dtype)
+            x = torch.where(is_class[..., None], class_embedding, x)
         if self.soft_prompt is not None:
             n = len(self.soft_prompt)
-            learned = F.embedding((positions - 1).clamp(0, n - 1), self.soft_prompt).to(self.stream_dtype)
-            x = torch.where(((positions >= 1) & (positions <= n))[..., None], learned, x)
+            # Position 0 is the start token's, so that the learned embeddings begin at 1.
+            rows = (positions - 1).clamp(0, n - 1)
+            learned = F.embedding(rows, self.soft_prompt).to(self.stream_dtype)
+            is_learned = (positions >= 1) & (positions <= n)
+            x = torch.where(is_learned[..., None], learned, x)
         return x + F.embedding(positions, self.positions).to(self.stream_dtype)
 
     def visible(self, before: Sequence[int | None]) -> list[bool]:
         """Whether later tokens see the keys of some tokens, given the one before each; None is no padding."""
-        return [self.class_token is None or token != self.class_token.null for token in before]
+        if self.class_token is None:
+            return [True] * len(before)
+        return [token != self.class_token.null for token in before]
 
     def flops(self, tokens: int, *, reads: int) -> int:
         """Multiplications and additions in the matrix products of `tokens` nodes, `reads` of which are read."""
-        square, products = 2 * self.width**2, (self.layers - 1) * self.block_flops * tokens
-        return products + 2 * square * tokens + (self.block_flops - 2 * square + 2 * self.width * self.size) * reads
+        all_but_last = (self.layers - 1) * self.block_flops * tokens
+        keys_and_values = 2 * (2 * self.width**2)
+        projection = 2 * self.width * self.size
+        # Of the last block every node needs keys and values, and only those that are read need the rest.
+        last = keys_and_values * tokens + (self.block_flops - keys_and_values) * reads
+        return all_but_last + last + projection * reads
 
     def features(
         self, x: Tensor, *, mask: Tensor, reads: Tensor, past: Sequence[Tensor] = (), repeat: Tensor | None = None
@@ -118,14 +130,19 @@ class TextTower:
             (B, R, D) float32, L2-normalised.
         """
         x = self._all_but_last(x, mask=mask, past=past, repeat=repeat)  # (B, T, width)
-        block, rows = self.blocks[-1], reads.expand(len(x), -1)
+        block = self.blocks[-1]
+        rows = reads.expand(len(x), -1)
         normed = block.normed(x)
-        kv = [*(p[-1] for p in past), split_heads(block.kv(normed), parts=2, heads=self.heads)]
+        own = split_heads(block.kv(normed), parts=2, heads=self.heads)
+        kv = [*(states[-1] for states in past), own]
         (q,) = split_heads(block.q(_take(normed, rows)), parts=1, heads=self.heads)  # (B, heads, R, d)
-        mixed = self._mix(q, kv, mask=torch.take_along_dim(mask, reads[..., None], dim=1))
+        mask_of_reads = torch.take_along_dim(mask, reads[..., None], dim=1)
+        mixed = self._mix(q, kv, mask=mask_of_reads)
         x = block.after_attention(_take(x, rows), mixed)  # (B, R, width)
         x = self.ln_final(x).to(self.dtype)
-        return F.normalize((x if self.projection is None else self.projection(x)).float(), dim=-1)
+        if self.projection is not None:
+            x = self.projection(x)
+        return F.normalize(x.float(), dim=-1)
 
     def states(self, x: Tensor, *, mask: Tensor, past: Sequence[Tensor] = ()) -> Tensor:
         """Keys and values of the nodes in every block, (layers, 2, B, heads, T, head size). Arguments as `features`."""
@@ -145,16 +162,24 @@ class TextTower:
         repeat: Tensor | None = None,
         keep: Tensor | None = None,
     ) -> Tensor:
+        """What comes out of the last block but one, (B, T, width); keys and values of each block go to `keep`."""
         for layer, block in enumerate(self.blocks[:-1]):
             qkv = block.qkv(block.normed(x))
             if repeat is not None:
-                x, qkv, repeat = x.index_select(0, repeat), qkv.index_select(0, repeat), None
+                x = x.index_select(0, repeat)
+                qkv = qkv.index_select(0, repeat)
+                repeat = None  # from here on each prefix has a state of its own
             split = split_heads(qkv, parts=3, heads=self.heads)
+            q = split[0]
+            own = split[1:]
             if keep is not None:
-                keep[layer] = split[1:]
-            mixed = self._mix(split[0], [*(p[layer] for p in past), split[1:]], mask=mask)
+                keep[layer] = own
+            kv = [*(states[layer] for states in past), own]
+            mixed = self._mix(q, kv, mask=mask)
             x = block.after_attention(x, mixed)
-        return x if repeat is None else x[repeat]
+        if repeat is not None:
+            x = x[repeat]
+        return x
 
     def _mix(self, q: Tensor, kv: Sequence[Tensor], *, mask: Tensor) -> Tensor:
         """Attention, softmax(q k^T / sqrt(d) + mask) v.
@@ -162,22 +187,42 @@ class TextTower:
         q (B, H, R, d), mask (B or 1, R, K), keys and values in parts of the length K, each (2, B, H, length, d) ->
         (B, R, width).
         """
-        n, heads, rows, size = q.shape
         if q.device.type == "cpu":
-            products = torch.bfloat16 if self.packed_half else torch.promote_types(q.dtype, torch.float32)
-            k, v = _join(kv, dtype=products).view(2, n * heads, -1, size)
-            q = _contiguous(q, dtype=products).reshape(n * heads, rows, size)
-            if self.packed_half:
-                scores = torch.bmm(q, k.transpose(1, 2)).view(n, heads, rows, -1)
-                scores = torch.add(mask[:, None], scores, alpha=size**-0.5).view(n * heads, rows, -1)  # float32
-            else:
-                bias = mask[:, None].to(products).expand(n, heads, -1, -1).reshape(n * heads, rows, -1)
-                scores = torch.baddbmm(bias, q, k.transpose(1, 2), alpha=size**-0.5)
-            mixed = torch.bmm(scores.softmax(dim=-1).to(products), v).view(n, heads, rows, size)
+            mixed = self._mix_on_cpu(q, kv, mask=mask)
         else:
             k, v = torch.cat(list(kv), dim=3)
             mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None].to(q.dtype))
-        return _contiguous(mixed.transpose(1, 2), dtype=self.dtype).reshape(n, rows, -1)
+        side_by_side = _contiguous(mixed.transpose(1, 2), dtype=self.dtype)  # (B, R, H, d)
+        return side_by_side.flatten(2)
+
+    def _mix_on_cpu(self, q: Tensor, kv: Sequence[Tensor], *, mask: Tensor) -> Tensor:
+        """`_mix`, before the heads stand side by side: (B, H, R, d)."""
+        n, heads, rows, size = q.shape
+        products = torch.promote_types(q.dtype, torch.float32)
+        if self.packed_half:
+            products = torch.bfloat16
+        k, v = _join(kv, dtype=products).view(2, n * heads, -1, size)
+        q = _contiguous(q, dtype=products).view(n * heads, rows, size)
+        if self.packed_half:
+            scores = torch.bmm(q, k.transpose(1, 2)).view(n, heads, rows, -1)
+            scores = torch.add(mask[:, None], scores, alpha=size**-0.5)  # float32
+            scores = scores.view(n * heads, rows, -1)
+        else:
+            bias = mask[:, None].to(products).expand(n, heads, -1, -1)
+            bias = bias.reshape(n * heads, rows, -1)
+            scores = torch.baddbmm(bias, q, k.transpose(1, 2), alpha=size**-0.5)
+        weights = scores.softmax(dim=-1).to(products)
+        return torch.bmm(weights, v).view(n, heads, rows, size)
+
+
+def _projection(tower: Any, *, dtype: torch.dtype) -> Linear | None:
+    """From the last norm to the features: a layer, a matrix (width, D), or None."""
+    projection = getattr(tower, "text_projection", None)
+    if projection is None:
+        return None
+    if isinstance(projection, nn.Linear):
+        return Linear(projection.weight, projection.bias, dtype=dtype)
+    return Linear(projection.T, None, dtype=dtype)
 
 
 def default_batch_tokens(device: torch.device) -> int:
@@ -185,7 +230,8 @@ def default_batch_tokens(device: torch.device) -> int:
     if device.type != "cuda":
         return CPU_BATCH_TOKENS
     memory = torch.cuda.get_device_properties(device).total_memory
-    return max(CPU_BATCH_TOKENS, min(GPU_BATCH_TOKENS, memory // (2 * BYTES_PER_TOKEN)))
+    fitting = memory // (2 * BYTES_PER_TOKEN)  # half of it is for weights and what is kept
+    return max(CPU_BATCH_TOKENS, min(GPU_BATCH_TOKENS, fitting))
 
 
 def additive(visible: Tensor) -> Tensor:
@@ -195,7 +241,8 @@ def additive(visible: Tensor) -> Tensor:
 
 def _take(x: Tensor, rows: Tensor) -> Tensor:
     """(B, T, width), (B, R) -> (B, R, width)."""
-    return x[torch.arange(len(x), device=x.device)[:, None], rows]
+    batch = torch.arange(len(x), device=x.device)[:, None]
+    return x[batch, rows]
 
 
 def _join(parts: Sequence[Tensor], *, dtype: torch.dtype) -> Tensor:
@@ -204,8 +251,9 @@ def _join(parts: Sequence[Tensor], *, dtype: torch.dtype) -> Tensor:
     out = torch.empty(*parts[0].shape[:3], length, parts[0].shape[4], dtype=dtype)
     start = 0
     for part in parts:
-        out[..., start : start + part.shape[3], :] = part
-        start += part.shape[3]
+        stop = start + part.shape[3]
+        out[..., start:stop, :] = part
+        start = stop
     return out
 
 

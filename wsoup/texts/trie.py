@@ -40,7 +40,11 @@ class TrieBlock:
 
     def before(self, first: int | None) -> list[int | None]:
         """The token before each node; `first` is the one before the roots, None if texts begin with them."""
-        return [self.tokens[parent] if parent >= 0 else first for parent in self.parents]
+        tokens: list[int | None] = []
+        for parent in self.parents:
+            is_root = parent < 0
+            tokens.append(first if is_root else self.tokens[parent])
+        return tokens
 
     def mask(self) -> np.ndarray:
         """(T, T) bool: row i is True at the ancestors of i and at i."""
@@ -73,13 +77,15 @@ def pack(sequences: Sequence[Sequence[int]], *, size: int) -> list[TrieBlock]:
     for index in sorted(range(len(sequences)), key=lambda i: tuple(sequences[i])):
         sequence = sequences[index]
         shared = common_beginning(previous, sequence)
-        if not blocks or len(blocks[-1]) + len(sequence) - shared > size:
+        own = len(sequence) - shared  # new nodes
+        if not blocks or len(blocks[-1]) + own > size:
             blocks.append(TrieBlock())
             shared = 0
         block = blocks[-1]
         path = path[:shared]
         for depth in range(shared, len(sequence)):
-            block.parents.append(path[-1] if path else -1)
+            parent = path[-1] if path else -1
+            block.parents.append(parent)
             path.append(len(block))
             block.depths.append(depth)
             block.tokens.append(sequence[depth])
@@ -91,6 +97,11 @@ def pack(sequences: Sequence[Sequence[int]], *, size: int) -> list[TrieBlock]:
 
 def pack_well(sequences: Sequence[Sequence[int]], *, largest: int, smallest: int = BLOCK_SIZES[0]) -> list[TrieBlock]:
     """`pack` at the cheapest size in `BLOCK_SIZES` from `smallest` to `largest`."""
-    sizes = [size for size in BLOCK_SIZES if smallest <= size <= largest] or [smallest]
-    packed = [pack(sequences, size=size) for size in sizes]
-    return min(packed, key=lambda blocks: sum(len(b) * (1 + ATTENTION_PER_NODE * len(b)) for b in blocks))
+    sizes = [size for size in BLOCK_SIZES if smallest <= size <= largest]
+    packed = [pack(sequences, size=size) for size in sizes or [smallest]]
+    return min(packed, key=_time)
+
+
+def _time(blocks: Sequence[TrieBlock]) -> float:
+    """Of encoding the blocks, in that of a node without attention."""
+    return sum(len(block) * (1 + ATTENTION_PER_NODE * len(block)) for block in blocks)

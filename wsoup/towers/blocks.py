@@ -19,9 +19,14 @@ class PackedBlock:
     """A residual attention block. The last one, of which only some rows are read, has separate queries."""
 
     def __init__(self, block: Any, *, dtype: torch.dtype, last: bool) -> None:
-        attn, mlp = block.attn, block.mlp
-        weight, bias, width = attn.in_proj_weight, attn.in_proj_bias, attn.embed_dim
-        self.ln_1, self.ln_2, self.dtype = block.ln_1, block.ln_2, dtype
+        attn = block.attn
+        mlp = block.mlp
+        weight = attn.in_proj_weight
+        bias = attn.in_proj_bias
+        width = attn.embed_dim
+        self.ln_1 = block.ln_1
+        self.ln_2 = block.ln_2
+        self.dtype = dtype
         if last:
             self.q = Linear(weight[:width], bias[:width], dtype=dtype)
             self.kv = Linear(weight[width:], bias[width:], dtype=dtype)
@@ -30,9 +35,14 @@ class PackedBlock:
         self.act = activation_name(mlp.gelu) or "none"
         scale = QUICK_GELU if self.act == "swish" else 1.0
         self.fc = Linear(mlp.c_fc.weight * scale, mlp.c_fc.bias * scale, dtype=dtype)
-        gamma_1, gamma_2 = (getattr(ls, "gamma", weight.new_ones(1)) for ls in (block.ls_1, block.ls_2))
-        self.out = Linear(attn.out_proj.weight * gamma_1[:, None], attn.out_proj.bias * gamma_1, dtype=dtype)
-        self.proj = Linear(mlp.c_proj.weight * (gamma_2 / scale)[:, None], mlp.c_proj.bias * gamma_2, dtype=dtype)
+        no_scale = weight.new_ones(1)
+        gamma_1 = getattr(block.ls_1, "gamma", no_scale)
+        gamma_2 = getattr(block.ls_2, "gamma", no_scale)
+        out_weight = attn.out_proj.weight * gamma_1[:, None]
+        self.out = Linear(out_weight, attn.out_proj.bias * gamma_1, dtype=dtype)
+        # QuickGELU's factor is taken back here, from the weights but not from the bias.
+        proj_weight = mlp.c_proj.weight * (gamma_2 / scale)[:, None]
+        self.proj = Linear(proj_weight, mlp.c_proj.bias * gamma_2, dtype=dtype)
 
     def normed(self, x: Tensor) -> Tensor:
         """What queries, keys and values are made of: (B, T, width) -> the same shape."""
@@ -41,7 +51,9 @@ class PackedBlock:
     def after_attention(self, x: Tensor, mixed: Tensor) -> Tensor:
         """The rest of the block, given the heads' values side by side: (B, T, width) each -> the same shape."""
         x = self.out.add_to(x, mixed)
-        return self.proj.add_to(x, self.fc(self.ln_2(x).to(self.dtype), act=self.act))
+        normed = self.ln_2(x).to(self.dtype)
+        hidden = self.fc(normed, act=self.act)
+        return self.proj.add_to(x, hidden)
 
 
 def split_heads(x: Tensor, *, parts: int, heads: int) -> Tensor:
@@ -53,7 +65,9 @@ def activation_name(module: nn.Module) -> str | None:
     """An activation module's name in fused products, or None if it has none."""
     if isinstance(module, nn.GELU):
         return "gelu_tanh" if module.approximate == "tanh" else "gelu"
-    return "swish" if type(module).__name__ == "QuickGELU" else None
+    if type(module).__name__ == "QuickGELU":
+        return "swish"
+    return None
 
 
 def foreign_block(blocks: Iterable[nn.Module]) -> str | None:
@@ -68,13 +82,18 @@ def foreign_block(blocks: Iterable[nn.Module]) -> str | None:
 def _is_standard(block: nn.Module) -> bool:
     """Whether a block has the parts of open_clip's `ResidualAttentionBlock`, whatever its name."""
     children = dict(block.named_children())
-    attn, mlp = children.get("attn"), children.get("mlp")
+    attn = children.get("attn")
+    mlp = children.get("mlp")
     if set(children) != {"ln_1", "attn", "ls_1", "ln_2", "mlp", "ls_2"} or type(attn) is not nn.MultiheadAttention:
         return False
     if attn.in_proj_weight is None or attn.in_proj_bias is None or attn.bias_k is not None or attn.add_zero_attn:
         return False
     if not isinstance(mlp, nn.Sequential) or [name for name, _ in mlp.named_children()] != ["c_fc", "gelu", "c_proj"]:
         return False
-    plain = all(type(mlp.get_submodule(name)) is nn.Linear for name in ("c_fc", "c_proj"))
-    scales = all(isinstance(children[n], nn.Identity) or hasattr(children[n], "gamma") for n in ("ls_1", "ls_2"))
-    return plain and scales and activation_name(mlp.get_submodule("gelu")) is not None
+    for name in ("c_fc", "c_proj"):
+        if type(mlp.get_submodule(name)) is not nn.Linear:
+            return False
+    for name in ("ls_1", "ls_2"):
+        if not isinstance(children[name], nn.Identity) and not hasattr(children[name], "gamma"):
+            return False
+    return activation_name(mlp.get_submodule("gelu")) is not None

@@ -67,21 +67,31 @@ class Config(_Part):
     @property
     def blocks(self) -> dict[str, int]:
         """Transformer blocks of each tower by its name in the config, for the towers that have them."""
-        vision = None if self.vision_cfg.timm_model_name else self.vision_cfg.layers
-        text = None if self.text_cfg.hf_model_name else self.text_cfg.layers
-        return {name: n for name, n in (("vision_cfg", vision), ("text_cfg", text)) if isinstance(n, int)}
+        blocks = {}
+        # A ResNet has a list of layers; towers of timm and Hugging Face have configs of their own.
+        if not self.vision_cfg.timm_model_name and isinstance(self.vision_cfg.layers, int):
+            blocks["vision_cfg"] = self.vision_cfg.layers
+        if not self.text_cfg.hf_model_name:
+            blocks["text_cfg"] = self.text_cfg.layers
+        return blocks
 
     @property
     def parameters(self) -> int:
         """Lower bound of the number of parameters; towers of other libraries and ResNets count as 0."""
-        blocks, vision, text = self.blocks, self.vision_cfg, self.text_cfg
-        total = sum(n * _block(getattr(self, name)) for name, n in blocks.items())
-        if "vision_cfg" in blocks:
-            side = vision.image_size if isinstance(vision.image_size, int) else min(vision.image_size)
+        vision = self.vision_cfg
+        text = self.text_cfg
+        total = 0
+        if "vision_cfg" in self.blocks:
+            side = vision.image_size
+            if not isinstance(side, int):
+                side = min(side)
             patch = vision.patch_size or 1
-            total += vision.width * (3 * patch**2 + (side // patch) ** 2)
-        if "text_cfg" in blocks:
+            n_patches = (side // patch) ** 2
+            total += vision.width * (3 * patch**2 + n_patches)
+            total += self.blocks["vision_cfg"] * _block(vision)
+        if "text_cfg" in self.blocks:
             total += text.width * (text.vocab_size + text.context_length)
+            total += self.blocks["text_cfg"] * _block(text)
         return total
 
 
@@ -102,8 +112,11 @@ def known_config(params: EncoderParams) -> Config | None:
         file = Path(params.model.removeprefix("local-dir:")) / "open_clip_config.json"
         return read_config(file, key="encoder.model", of_hub=True)
     package = find_spec("open_clip")
-    for folder in package.submodule_search_locations or () if package else ():
-        file = Path(folder) / "model_configs" / f"{params.model.replace('/', '-')}.json"
+    if package is None:
+        return None
+    name = params.model.replace("/", "-")
+    for folder in package.submodule_search_locations or ():
+        file = Path(folder) / "model_configs" / f"{name}.json"
         if file.is_file():
             return read_config(file, key="encoder.model")
     return None

@@ -8,8 +8,6 @@ is `model.encode_text` at the full context length.
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,14 +23,11 @@ from wsoup.base.errors import MissingError, ModelError, one_line
 from wsoup.disk.store import fingerprint
 from wsoup.params.inputs import EncoderParams
 from wsoup.towers.config import check_weights
+from wsoup.towers.identity import encoder_id
 from wsoup.towers.models import build, check_name, tokenizer_of
 
 CPU_IMAGES = 32
 """Largest batch of images on a CPU: larger ones take more memory and more time per image."""
-PROBES = ("a photo of a Cat, which has WHITE paws.", "an origami pine tree; 12 of them", "")
-"""Texts whose tokens distinguish tokenizers."""
-NOT_SETTINGS = {"training", "name_or_path", "image_mean", "image_std"}
-"""Attributes of modules that do not affect features: mode, origin, preprocessing."""
 AUTOCAST = {"fp32": None, "reference": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -84,17 +79,23 @@ class Encoder:
 
     def images_at_once(self, batch_size: int) -> int:
         """Images per forward pass on this device."""
-        return min(batch_size, CPU_IMAGES) if self.device.type == "cpu" else batch_size
+        if self.device.type == "cpu":
+            return min(batch_size, CPU_IMAGES)
+        return batch_size
 
     @torch.inference_mode()
     def encode_texts(self, texts: Sequence[str], *, batch_size: int = 256) -> Tensor:
         """Encode at the full context length: P texts -> (P, D) float32, L2-normalised."""
         parts = []
         for start in range(0, len(texts), batch_size):
+            batch = list(texts[start : start + batch_size])
             with self.autocast():
-                tokens = self.tokenizer(list(texts[start : start + batch_size])).to(self.device)
-                parts.append(F.normalize(self.model.encode_text(tokens).float(), dim=-1))  # type: ignore[operator]
-        return torch.cat(parts) if parts else torch.empty(0, 0, device=self.device)
+                tokens = self.tokenizer(batch).to(self.device)
+                features = self.model.encode_text(tokens)  # type: ignore[operator]
+                parts.append(F.normalize(features.float(), dim=-1))
+        if not parts:
+            return torch.empty(0, 0, device=self.device)
+        return torch.cat(parts)
 
 
 def choose_device(name: str | None = None) -> torch.device:
@@ -145,8 +146,12 @@ def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -
     model, preprocess = build(params, device=device)
     tokenizer = tokenizer_of(params.model)
     _check_weights_finite(model, origin=str(params.pretrained or params.model))
+    model.eval().requires_grad_(False)
+    preprocessing = preprocessing_of(model)
+    if params.decoding == "stored":
+        preprocessing = preprocessing | {"decoding": "stored"}
     identity = encoder_id(
-        model.eval().requires_grad_(False),
+        model,
         tokenizer=tokenizer,
         model_name=params.model,
         pretrained=local.name if local else params.pretrained,
@@ -157,7 +162,7 @@ def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -
         tokenizer=tokenizer,
         preprocess=preprocess,
         id=identity,
-        preprocessing=preprocessing_of(model) | ({"decoding": "stored"} if params.decoding == "stored" else {}),
+        preprocessing=preprocessing,
         device=device,
         dtype=AUTOCAST[params.precision],
         load=partial(load_encoder, params),
@@ -192,86 +197,20 @@ def _check_weights_finite(model: nn.Module, *, origin: str) -> None:
 
 def preprocessing_of(model: object) -> dict[str, Any]:
     """The settings of a model's `preprocess` as JSON values, from open_clip or the model's own `preprocessing`."""
-    if isinstance(settings := getattr(model, "preprocessing", None), dict):
+    settings = getattr(model, "preprocessing", None)
+    if isinstance(settings, dict):
         return settings
-    config = getattr(getattr(model, "visual", None), "preprocess_cfg", None)
+    visual = getattr(model, "visual", None)
+    config = getattr(visual, "preprocess_cfg", None)
     if not config:
         return {}
     size = config.get("size")
+    if isinstance(size, tuple):
+        size = list(size)
     return {
-        "size": list(size) if isinstance(size, tuple) else size,
+        "size": size,
         "mean": list(config["mean"]),
         "std": list(config["std"]),
         "interpolation": config.get("interpolation"),
         "resize_mode": config.get("resize_mode"),
     }
-
-
-# --------------------------------------------------------------------------------------------------------- identity
-
-
-def encoder_id(
-    model: nn.Module,
-    *,
-    tokenizer: Callable[[Sequence[str]], Tensor],
-    model_name: str,
-    pretrained: str | None,
-    precision: str,
-) -> dict[str, Any]:
-    """The id stored in artifacts: names to load it by, and digests of what was loaded; JSON values.
-
-    A name says little: a tag or a ``hf-hub:`` repository may get new weights, and different `heads` in a local config
-    fit the same weights but give other features. So both digests are computed after loading, whatever the source.
-    """
-    return {
-        "model": model_name,
-        "pretrained": pretrained,
-        "config": config_digest(model, tokenizer=tokenizer),
-        "weights": weights_digest(model),
-        "quick_gelu": any(type(module).__name__ == "QuickGELU" for module in model.modules()),
-        "precision": precision,
-    }
-
-
-def config_digest(model: nn.Module, *, tokenizer: Callable[[Sequence[str]], Tensor]) -> str:
-    """Sixteen hex digits for everything but the weights that determines a model's features.
-
-    That is, each module's name, type, plain public attributes (heads, pooling, end-of-text id, ...) and shapes of its
-    buffers (a causal mask or none), and the tokens of a few texts.
-    """
-    modules = [
-        [
-            name,
-            type(module).__name__,
-            _settings(module),
-            [[n, list(b.shape)] for n, b in sorted(module.named_buffers(recurse=False))],
-        ]
-        for name, module in model.named_modules()
-    ]
-    facts = [modules, tokenizer(list(PROBES)).tolist()]
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def weights_digest(model: nn.Module) -> str:
-    """SHA-256 of the state dict in hex: names, dtypes, shapes and bytes of all tensors, sorted by name."""
-    digest = hashlib.sha256()
-    for name, tensor in sorted(model.state_dict().items()):
-        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
-        data = tensor.detach().cpu().contiguous().flatten().view(torch.uint8)
-        digest.update(memoryview(data.numpy()))
-    return digest.hexdigest()
-
-
-def _settings(module: nn.Module) -> dict[str, object]:
-    return {
-        name: value
-        for name, value in vars(module).items()
-        if not name.startswith("_") and name not in NOT_SETTINGS and _is_plain(value)
-    }
-
-
-def _is_plain(value: object) -> bool:
-    """Whether a value is a JSON value or a tuple of such values."""
-    if isinstance(value, (tuple, list)):
-        return all(_is_plain(part) for part in value)
-    return value is None or isinstance(value, (bool, int, float, str))

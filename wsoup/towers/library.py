@@ -1,9 +1,9 @@
 """open_clip, imported without torch's compiler and timm until they are used.
 
-Two lines cost every process a second or
-two, and a pipeline is twenty short processes: `torchvision.ops.roi_align` imports a function from
-`torch._dynamo.utils`, which loads torch._dynamo, torch._inductor and sympy; and `open_clip.model` imports the class
-`TimmModel`, whose module loads timm, which loads torch._dynamo, too. Both are only called for rare models.
+Two lines cost every process a second or two, and a pipeline is twenty short processes: `torchvision.ops.roi_align`
+imports a function from `torch._dynamo.utils`, which loads torch._dynamo, torch._inductor and sympy; and
+`open_clip.model` imports the class `TimmModel`, whose module loads timm, which loads torch._dynamo, too. Both are only
+called for rare models.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import importlib
 import sys
 from collections.abc import Iterator
 from types import ModuleType
+from typing import Any
 
 DEFERRED = {
     "torch._dynamo.utils": ("is_compile_supported", "torchvision.ops.roi_align"),
@@ -28,15 +29,18 @@ class _StandIn(ModuleType):
         if name.startswith("__"):  # the import system looks these up
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         deferred, user = DEFERRED[self.__name__]
+        if name != deferred:
+            return _loaded(self.__name__, name)
 
         def call(*args: object, **options: object) -> object:
-            setattr(sys.modules[user], name, _loaded(self.__name__, name))
-            return getattr(sys.modules[user], name)(*args, **options)
+            real = _loaded(self.__name__, name)
+            setattr(sys.modules[user], name, real)
+            return real(*args, **options)
 
-        return call if name == deferred else _loaded(self.__name__, name)
+        return call
 
 
-def _loaded(module: str, name: str) -> object:
+def _loaded(module: str, name: str) -> Any:
     if isinstance(sys.modules.get(module), _StandIn):
         del sys.modules[module]
     return getattr(importlib.import_module(module), name)

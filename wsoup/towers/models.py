@@ -74,12 +74,15 @@ def forced_quick_gelu(params: EncoderParams) -> bool:
             f"encoder.pretrained {params.pretrained} was trained with GELU, not with the QuickGELU of encoder.model "
             f"{params.model}; set encoder.model: {plain_name}"
         )
-    # A configuration may ask for QuickGELU without saying so in its name (roberta-ViT-B-32), as its weights need it.
-    wanted = in_config or bool(tag.get("quick_gelu")) if tag else params.quick_gelu
-    if tag and params.quick_gelu not in (None, wanted):
+    wanted = params.quick_gelu
+    if tag:
+        # A configuration may ask for QuickGELU without saying so in its name (roberta-ViT-B-32).
+        wanted = in_config or bool(tag.get("quick_gelu"))
+    if params.quick_gelu not in (None, wanted):
+        trained_with = "QuickGELU" if wanted else "GELU"
         raise ModelError(
             f"encoder.quick_gelu is {str(params.quick_gelu).lower()}, but {params.model} / {params.pretrained} was "
-            f"trained with {'QuickGELU' if wanted else 'GELU'}; leave the key out, the tag decides"
+            f"trained with {trained_with}; leave the key out, the tag decides"
         )
     if in_config and wanted is False:
         raise ModelError(
@@ -132,8 +135,10 @@ def check_name(params: EncoderParams) -> Config | None:
         _check_hub(params.model.removeprefix("hf-hub:"))
     known = open_clip.list_models()
     if params.model not in known and not params.comes_with_weights:
+        hint = "see open_clip.list_models()"
         near = difflib.get_close_matches(params.model, known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else "see open_clip.list_models()"
+        if near:
+            hint = f"did you mean {near[0]!r}?"
         raise ModelError(f"encoder.model {params.model!r} is not an open_clip model; {hint}")
     return config
 

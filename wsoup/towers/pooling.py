@@ -19,9 +19,11 @@ def end_of_text(tower: Any) -> Callable[[Tensor], Tensor] | None:
     None for a tower that does not read its feature there.
     """
     pool = getattr(tower, "pool_type", None) or getattr(tower, "text_pool_type", None)
-    end = getattr(tower, "eos_id", None) if hasattr(tower, "pool_type") else getattr(tower, "text_eos_id", None)
+    # A text module has plain names; a model that is its own text tower has them with a prefix.
+    name = "eos_id" if hasattr(tower, "pool_type") else "text_eos_id"
+    end = getattr(tower, name, None)
     if pool == "argmax":
         return lambda tokens: tokens.argmax(dim=-1)
     if pool == "eos" and end is not None:
-        return lambda tokens: (tokens == end).int().argmax(dim=-1)
+        return lambda tokens: (tokens == end).int().argmax(dim=-1)  # the first of them
     return None
