@@ -17,6 +17,7 @@ from wsoup.evaluate.judged import (
     random_rows,
     right_images,
     together_rows,
+    with_right_images,
 )
 from wsoup.evaluate.rows import Material, Row, right_by_row
 
@@ -51,6 +52,24 @@ def test_right_images_add_up_to_the_counts_of_the_tables(tiny_encoder, classifie
         m = 2 if (row["method"], row["seed"]) == ("word_soup", 1) else 1
         count = unpacked[row["method"], row["mode"]][row["dataset"]][row["seed"] - 1].sum()
         assert count == line(plain, m=m, **where)["n_correct"]
+
+
+def test_of_a_finetuned_model_the_right_images_of_whole_rows_are_kept(tiny_encoder, texts, tests):
+    """Of class name and whole soup; not of its first member alone, nor with the offset trick."""
+    made = mean_texts(ROWS[:4], tests=tests, encoder=texts)
+    answers = answers_of(made, tests=tests)
+    counts = evaluate(answers, tokenizer=tiny_encoder.tokenizer, variant="coop")
+    table = with_right_images(counts, answers, soups=["word"])
+    assert table.drop_columns(["right"]).equals(counts)
+    kept = [row for row in table.to_pylist() if row["right"] is not None]
+    assert {(row["method"], row["m"], row["offsets"]) for row in kept} == {
+        ("class_name", 1, 1),
+        ("word_soup", 2, 1),
+    }
+    unpacked = right_by_row(kept)
+    for row in kept:
+        right = unpacked[row["method"], row["mode"]][row["dataset"]]  # class name: a line for each of two seeds
+        assert right[0].sum() == row["n_correct"]
 
 
 def test_the_ensemble_is_judged_with_prompts_of_each_datasets_classes(texts, tests):

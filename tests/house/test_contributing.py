@@ -17,7 +17,7 @@ FACTS = {
         from wsoup.search.grow.search import Search
         from wsoup.soup.soup import NOTHING
         from wsoup.search.rank.ranking import Ranked
-        from wsoup.search.rank import source
+        from wsoup.search.rank import meter
         from pydantic import TypeAdapter
         brief = TypeAdapter(Soups).validate_python({"b": {"kind": "shortest", "pool": "words", "m": 2, "k1": 3}})["b"]
         ranked = Ranked(["sharp", "red", "wet", "a"], np.array([4, 3, 2, 1]), np.zeros(4), False, NOTHING)
@@ -25,8 +25,8 @@ FACTS = {
             subsets = {1: [0]}
             def images_of(self, seed):
                 return None
-        source.Meter.count = lambda meter, texts: np.ones(len(texts), int)
-        source.Meter.cost = lambda meter: NOTHING
+        meter.Meter.count = lambda its, texts: np.ones(len(texts), int)
+        meter.Meter.cost = lambda its: NOTHING
         assert b'"red"' in (part := Search(brief, ranked, Images(), 1).part(0)) and b'"sharp"' not in part
     """,
     "a loss": """
