@@ -51,7 +51,7 @@ class Run:
     def counted(self, log: list[Known]) -> list[Compared]:
         encoder = PromptEncoder.of(self.source.encoder)
         tests = [replace(test, gpt=self.gpt.get(test.name)) for test in self.tests]
-        return list(verify.count(log, texts=SOUPS, tests=tests, encoder=encoder, params=self.params))
+        return list(verify.count(log, texts=SOUPS, tests=tests, text_encoder=encoder, params=self.params))
 
 
 @pytest.fixture(scope="module")

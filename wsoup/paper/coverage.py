@@ -39,7 +39,9 @@ class Covered(NamedTuple):
 
     @property
     def sign(self) -> str:
-        return "-" if self.missing else "*" if self.marks else "x"
+        if self.missing:
+            return "-"
+        return "*" if self.marks else "x"
 
 
 def of_params(sections: Mapping[str, Any]) -> Settings:
@@ -57,18 +59,25 @@ def coverage(run: Settings, *, table: str) -> list[Covered]:
     """
     if table not in (*TABLES, "all"):
         raise ParamsError(f"table {table!r} must be one of {', '.join(TABLES)}, all")
-    paper, encoder, rows = Settings.of_paper(), encoder_id(run), []
+    paper = Settings.of_paper()
+    encoder = encoder_id(run)
     run = replace(run, pools={**paper.pools, **run.pools})
-    for row in (row for name in (TABLES if table == "all" else (table,)) for row in tables.rows(name)):
-        reasons: list[str] = []
-        missing = next((f"params.yaml has no {need}" for need in lacks(row.needs, run)), "")
-        if not row.row:
-            missing = "its authors' figure, or a text that the paper shortens: no run makes it"
-        elif not missing:
-            name = row.row.partition("@")[0]
-            reasons = marks(run, paper=paper, encoder=encoder, variant=row.variant, row=name)
-        rows.append(Covered(row, missing, reasons))
-    return rows
+    names = TABLES if table == "all" else (table,)
+    covered = []
+    for name in names:
+        for row in tables.rows(name):
+            covered.append(_covered(row, run, paper=paper, encoder=encoder))
+    return covered
+
+
+def _covered(row: PaperRow, run: Settings, *, paper: Settings, encoder: Mapping[str, object]) -> Covered:
+    if not row.row:
+        return Covered(row, "its authors' figure, or a text that the paper shortens: no run makes it", [])
+    need = next(lacks(row.needs, run), None)
+    if need is not None:
+        return Covered(row, f"params.yaml has no {need}", [])
+    key, _, _ = row.row.partition("@")
+    return Covered(row, "", marks(run, paper=paper, encoder=encoder, variant=row.variant, row=key))
 
 
 def lacks(needs: Iterable[str], run: Settings) -> Iterator[str]:
@@ -80,28 +89,37 @@ def lacks(needs: Iterable[str], run: Settings) -> Iterator[str]:
         run: its settings.
     """
     for need in needs:
-        key, _, wanted = need.partition("=")
-        below = [value for name, value in run.values.items() if fnmatch(name, key) or fnmatch(name, f"{key}.*")]
-        values = [str(part) for value in below for part in (value if isinstance(value, list) else [value]) if part]
-        if not any(fnmatch(value, wanted or "*") for value in values):
+        key, _, pattern = need.partition("=")
+        set_values: list[str] = []
+        for name, value in run.values.items():
+            if fnmatch(name, key) or fnmatch(name, f"{key}.*"):
+                parts = value if isinstance(value, list) else [value]
+                set_values += [str(part) for part in parts if part]
+        if not any(fnmatch(value, pattern or "*") for value in set_values):
             yield need
 
 
 def encoder_id(run: Settings) -> dict[str, object]:
     """The encoder's id as far as it is known before loading; OpenAI's weights imply QuickGELU."""
-    model, pretrained, quick = (run.values.get(f"encoder.{key}") for key in ("model", "pretrained", "quick_gelu"))
-    quick_gelu = str(model).endswith(QUICK_GELU) or bool(quick) or pretrained == "openai"
+    model = run.values.get("encoder.model")
+    pretrained = run.values.get("encoder.pretrained")
+    is_set = bool(run.values.get("encoder.quick_gelu"))
+    quick_gelu = is_set or str(model).endswith(QUICK_GELU) or pretrained == "openai"
     return {"model": model, "pretrained": pretrained, "quick_gelu": quick_gelu}
 
 
 def figures(run: Settings) -> Iterator[str]:
     """A line for each figure and claim of the paper: what makes it and what differs, or why this run does not."""
     for figure in tables.read("figures"):
-        lacking, made_by = next(lacks([figure["needs"]], run), None), figure["made_by"]
-        if lacking:
-            yield f"  -  {figure['what']}: {'params.yaml has no ' if made_by else ''}{lacking}"
-        else:
-            yield f"  *  {figure['what']}: {made_by}; beside {figure['beside']}; differs: {figure['differs']}"
+        what = figure["what"]
+        made_by = figure["made_by"]
+        need = next(lacks([figure["needs"]], run), None)
+        if need is None:
+            yield f"  *  {what}: {made_by}; beside {figure['beside']}; differs: {figure['differs']}"
+        elif made_by:
+            yield f"  -  {what}: params.yaml has no {need}"
+        else:  # no run makes it, and `needs` says why
+            yield f"  -  {what}: {need}"
 
 
 def as_text(rows: Sequence[Covered]) -> str:
@@ -110,7 +128,7 @@ def as_text(rows: Sequence[Covered]) -> str:
     for table, covered in groupby(rows, key=lambda line: line.row.table):
         lines.append(f"{table}:")
         for line in covered:
-            ours = f"{line.row.variant}, {line.row.row}" + "".join(f"; {mark}" for mark in line.marks)
+            ours = "; ".join([f"{line.row.variant}, {line.row.row}", *line.marks])
             lines.append(f"  {line.sign}  {line.row.label}: {line.missing or ours}")
     count = Counter(line.sign for line in rows)
     lines.append(f"{len(rows)} rows: {count['x']} filled (x), {count['*']} filled but marked (*), {count['-']} not (-)")
@@ -128,7 +146,8 @@ def known(candidates: Mapping[str, Any]) -> dict[str, dict[str, object]]:
     Args:
         candidates: that section of params.yaml.
     """
-    path, count = candidates["words"]["path"], candidates["words"]["count"]
+    path = candidates["words"]["path"]
+    count = candidates["words"]["count"]
     known_pools: dict[str, dict[str, object]] = {}
     if path is None:
         known_pools["words"] = {"count": count}
@@ -145,11 +164,19 @@ def known(candidates: Mapping[str, Any]) -> dict[str, dict[str, object]]:
 
 def compare(ours: Facts, *, theirs: Facts) -> Iterator[tuple[bool, str]]:
     """Whether each pool that is known is the authors', with a sentence that says so and where to get theirs."""
-    for pool in (pool for pool in theirs if ours.get(pool, {}).get("count")):
-        count, here = f"the authors' {theirs[pool]['count']:,}", f"{ours[pool]['count']:,} texts"
-        other = f"{here}, not {count}; rows that depend on them are marked. Theirs: {SOURCES[pool]}"
-        same = ours[pool].get("digest") == theirs[pool]["digest"]
-        yield same, f"candidates.{pool}: {count if same else other}"
+    for pool, of_authors in theirs.items():
+        here = ours.get(pool, {})
+        if not here.get("count"):
+            continue
+        authors = f"the authors' {of_authors['count']:,}"
+        if here.get("digest") == of_authors["digest"]:
+            yield True, f"candidates.{pool}: {authors}"
+        else:
+            yield (
+                False,
+                f"candidates.{pool}: {here['count']:,} texts, not {authors}; rows that depend on them are marked. "
+                f"Theirs: {SOURCES[pool]}",
+            )
 
 
 def pools_of_params(sections: Mapping[str, Any]) -> list[tuple[bool, str]]:

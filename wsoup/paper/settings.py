@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
-from itertools import chain
 from typing import Any
 
 import yaml
@@ -61,14 +60,16 @@ class Settings:
     def of_paper(cls) -> Settings:
         """The paper's settings, from data/paper."""
         sections = yaml.safe_load(path_of("settings.yaml").read_text(encoding="utf-8"))
-        pools, differs, depends = (sections.pop(key) for key in ("pools", "differs", "depends"))
-        methods = yaml.safe_load(path_of("methods.yaml").read_text(encoding="utf-8"))
-        for method in methods.values():
-            method.pop("group")
-        sections["finetune"]["methods"] = {
-            name: MethodParams.model_validate(method).model_dump(mode="json", by_alias=True)
-            for name, method in methods.items()
-        }
+        pools = sections.pop("pools")
+        differs = sections.pop("differs")
+        depends = sections.pop("depends")
+        methods = {}
+        written = yaml.safe_load(path_of("methods.yaml").read_text(encoding="utf-8"))
+        for name, method in written.items():
+            del method["group"]
+            # With its defaults, as a run's params.yaml is compared.
+            methods[name] = MethodParams.model_validate(method).model_dump(mode="json", by_alias=True)
+        sections["finetune"]["methods"] = methods
         return cls(flat(sections), pools, differs, depends)
 
     def below(self, *prefixes: str) -> list[str]:
@@ -87,10 +88,13 @@ def marks(run: Settings, *, paper: Settings, encoder: Mapping[str, object], vari
         variant: ``pretrained``, or a finetuned method.
         row: which.
     """
+    reasons = []
     encoder_reason = encoder_differs(encoder, tuned=variant != PRETRAINED)
-    known = differs_always(run, paper=paper, model=str(encoder["model"]), variant=variant, row=row)
-    settings = differing(run, paper=paper, variant=variant, row=row)
-    return [*([encoder_reason] if encoder_reason else []), *known, *settings]
+    if encoder_reason is not None:
+        reasons.append(encoder_reason)
+    reasons += differs_always(run, paper=paper, model=str(encoder["model"]), variant=variant, row=row)
+    reasons += differing(run, paper=paper, variant=variant, row=row)
+    return reasons
 
 
 def differs_always(
@@ -102,9 +106,19 @@ def differs_always(
     """
     names = {"encoders": model.removesuffix(QUICK_GELU), "variants": variant, "rows": row}
     for known in paper.differs.values():
-        matches = all(any(fnmatch(name, p) for p in known.get(key, ["*"])) for key, name in names.items())
-        if matches and known.get("column", "accuracy") == column and not _has_list(known, run, variant=variant):
+        if known.get("column", "accuracy") != column or not _concerns(known, names):
+            continue
+        if not _has_list(known, run, variant=variant):
             yield str(known["why"])
+
+
+def _concerns(known: Mapping[str, Any], names: Mapping[str, str]) -> bool:
+    """Whether each name fits one of the patterns that a known difference has for its kind; none fit all."""
+    for kind, name in names.items():
+        patterns = known.get(kind, ["*"])
+        if not any(fnmatch(name, pattern) for pattern in patterns):
+            return False
+    return True
 
 
 def differing(run: Settings, *, paper: Settings, variant: str, row: str) -> list[str]:
@@ -115,25 +129,39 @@ def differing(run: Settings, *, paper: Settings, variant: str, row: str) -> list
     soups = _soups(run, variant=variant, row=row)
     prefixes = _deciding(row, variant=variant, soups=soups, paper=paper)
     phrases = []
-    for key in dict.fromkeys(key for settings in (paper, run) for key in settings.below(*prefixes)):
-        ours, theirs = run.values.get(key), paper.values.get(key)
+    keys = dict.fromkeys([*paper.below(*prefixes), *run.below(*prefixes)])
+    for key in keys:
+        ours = run.values.get(key)
+        theirs = paper.values.get(key)
         only_observes = key.endswith(".tune.words") or ".snapshots" in key  # or is in `differs`
         if ours != theirs and ours not in AS_FINE.get(key, ()) and not only_observes:
             phrases.append(f"{key}: {_shown(ours)}, the paper's {_shown(theirs)}")
     if variant != PRETRAINED or soups:
         phrases += images_differ(run)
-    phrases += _baselines_differ(run, keys=BY_CLASS.get(row.partition("_")[0], ()))
-    drawn_from = [pools for start, pools in DRAWN_FROM.items() if row.startswith(start)]
-    if row.startswith("waffle") and _has_list(paper.differs["waffle"], run, variant=variant):
-        drawn_from = []
-    pools = dict.fromkeys([*map(_pool_of, soups), *chain.from_iterable(drawn_from)])
-    return phrases + [phrase for pool in pools for phrase in _pool_differs(pool, run, paper)]
+    by_class, _, _ = row.partition("_")
+    phrases += _baselines_differ(run, keys=BY_CLASS.get(by_class, ()))
+    for pool in _pools_behind(row, variant=variant, soups=soups, run=run, paper=paper):
+        phrases += _pool_differs(pool, run, paper)
+    return phrases
+
+
+def _pools_behind(row: str, *, variant: str, soups: Sequence[str], run: Settings, paper: Settings) -> list[str]:
+    """The pools that the texts of a row come from, each once."""
+    pools = [_pool_of(soup) for soup in soups]
+    has_waffle_list = row.startswith("waffle") and _has_list(paper.differs["waffle"], run, variant=variant)
+    if not has_waffle_list:  # the authors' list takes nothing from the pools
+        for start, drawn_from in DRAWN_FROM.items():
+            if row.startswith(start):
+                pools += drawn_from
+    return list(dict.fromkeys(pools))
 
 
 def images_differ(run: Settings) -> Iterable[str]:
     """Why the few-shot images are not the paper's; the authors' draws of ImageNet are CoOp's pickles."""
-    roles = [key for key, value in run.values.items() if value == "source" and fnmatch(key, "datasets.*.role")]
-    for source in (key.split(".")[1] for key in roles):
+    for key, value in run.values.items():
+        if value != "source" or not fnmatch(key, "datasets.*.role"):
+            continue
+        _, source, _ = key.split(".")
         if source in ("imagenet", "laion"):
             yield from dataset_differs(run, source, test_split="test")  # no soup is selected on the test split
         if source == "laion":
@@ -167,31 +195,43 @@ def dataset_differs(run: Settings, name: str, *, test_split: str | None = None) 
 
 def _baselines_differ(run: Settings, *, keys: Iterable[str]) -> Iterable[str]:
     """Where the wording of prompts by class differs from the authors', on the paper's datasets that the run has."""
-    for name in (name for name in PAPER if f"datasets.{name}.role" in run.values):
-        for where, theirs in ((f"datasets.{name}.{key}", getattr(PAPER[name], key)) for key in keys):
-            expected = flat(theirs, prefix=where)
-            for key in dict.fromkeys([*expected, *run.below(where)]):
-                value, paper = (values.get(key) or None for values in (run.values, expected))  # {} is none
-                if value != paper:
-                    yield f"{key}: {_shown(value)}, the paper's {_shown(paper)}"
+    for name, dataset in PAPER.items():
+        if f"datasets.{name}.role" not in run.values:
+            continue
+        for key in keys:
+            section = f"datasets.{name}.{key}"
+            theirs = flat(getattr(dataset, key), prefix=section)
+            for place in dict.fromkeys([*theirs, *run.below(section)]):
+                our_value = run.values.get(place) or None  # {} is none
+                their_value = theirs.get(place) or None
+                if our_value != their_value:
+                    yield f"{place}: {_shown(our_value)}, the paper's {_shown(their_value)}"
 
 
 def _soups(run: Settings, *, variant: str, row: str) -> list[str]:
     """Soups of params.yaml that the row is evaluated with or its model was trained over."""
-    own, is_soup, _ = row.partition("_soup")
-    trained = run.values.get(f"finetune.methods.{variant}.soup")
-    names = dict.fromkeys((own if is_soup else None, trained))
-    return [str(name) for name in names if name not in (None, "class_name")]
+    names = []
+    evaluated_with, is_soup, _ = row.partition("_soup")
+    if is_soup:
+        names.append(evaluated_with)
+    trained_over = run.values.get(f"finetune.methods.{variant}.soup")
+    if trained_over not in (None, "class_name"):
+        names.append(str(trained_over))
+    return list(dict.fromkeys(names))
 
 
 def _deciding(row: str, *, variant: str, soups: Sequence[str], paper: Settings) -> list[str]:
     """Keys and sections that a row depends on."""
-    tuned = variant != PRETRAINED
-    keys = [key for pattern, keys in paper.depends.items() if fnmatch(row, pattern) for key in keys]
+    is_tuned = variant != PRETRAINED
+    keys: list[str] = []
+    for pattern, deciding in paper.depends.items():
+        if fnmatch(row, pattern):
+            keys += deciding
     if row.startswith(DRAWN):
-        keys.append("evaluate.tuned_baseline_m" if tuned else "evaluate.baseline_m")
-    if tuned:
-        keys += ["seeds", "fewshot.shots", f"finetune.methods.{variant}", *(f"finetune.{key}" for key in SHARED_KEYS)]
+        keys.append("evaluate.tuned_baseline_m" if is_tuned else "evaluate.baseline_m")
+    if is_tuned:
+        keys += ["seeds", "fewshot.shots", f"finetune.methods.{variant}"]
+        keys += [f"finetune.{key}" for key in SHARED_KEYS]
     for soup in soups:
         keys += [f"soups.{soup}", f"candidates.{_pool_of(soup)}.period"]
     return keys
@@ -199,10 +239,12 @@ def _deciding(row: str, *, variant: str, soups: Sequence[str], paper: Settings) 
 
 def _has_list(known: Mapping[str, Any], run: Settings, *, variant: str) -> bool:
     """Whether the run draws a row, or a method its start, from the authors' list that would take a mark away."""
+    lists = known.get("unless", {})
     start = run.values.get(f"finetune.methods.{variant}.tune.words")
-    if "words" in known.get("unless", {}) and (start is None or start != run.values.get("candidates.words.path")):
+    starts_from_pool = start is not None and start == run.values.get("candidates.words.path")
+    if "words" in lists and not starts_from_pool:
         return False
-    return any(run.pools.get(pool, {}).get("digest") == digest for pool, digest in known.get("unless", {}).items())
+    return any(run.pools.get(pool, {}).get("digest") == digest for pool, digest in lists.items())
 
 
 def _pool_of(soup: str) -> str:
@@ -212,7 +254,8 @@ def _pool_of(soup: str) -> str:
 
 def _pool_differs(pool: str, run: Settings, paper: Settings) -> Iterable[str]:
     """Why a pool is not the authors' list."""
-    ours, theirs = run.pools.get(pool, {}), paper.pools[pool]
+    ours = run.pools.get(pool, {})
+    theirs = paper.pools[pool]
     if ours.get("digest") != theirs["digest"]:
         count = ours.get("count")
         texts = f"{count:,} texts" if count is not None else "an unknown list"
@@ -225,10 +268,13 @@ def flat(value: object, *, prefix: str = "") -> dict[str, object]:
     >>> flat({"a": {"b": 1}, "c": [2]})
     {'a.b': 1, 'c': [2]}
     """
-    if isinstance(value, Mapping) and value:
-        pairs = ((f"{prefix}.{name}" if prefix else str(name), part) for name, part in value.items())
-        return {key: leaf for name, part in pairs for key, leaf in flat(part, prefix=name).items()}
-    return {prefix: value}
+    if not isinstance(value, Mapping) or not value:
+        return {prefix: value}
+    leaves: dict[str, object] = {}
+    for name, part in value.items():
+        key = f"{prefix}.{name}" if prefix else str(name)
+        leaves |= flat(part, prefix=key)
+    return leaves
 
 
 def _shown(value: object) -> str:

@@ -55,6 +55,8 @@ TITLES = {
 SINGLE_TEXTS = ("single_descriptors", "word_chains")
 """The paper's tables 1 and 2: single texts, each alone, with the plain template whatever the dataset."""
 NO_TEXT = "(class name only)"
+NO_ROW = {"variant": "", "row": "", "needs": ""}
+"""In place of a line of rows.csv, for a row of the paper to which none of ours corresponds."""
 TABLES = (*SINGLE_TEXTS, "zero_shot", "model_scaling", *TITLES)
 
 
@@ -96,33 +98,50 @@ def rows(name: str) -> list[PaperRow]:
     """
     if name in SINGLE_TEXTS:
         return [_single(line, table=name) for line in read(name)]
-    lines = [line for line in read("rows") if line["table"] == name]
-    ours = {label: cycle([line for line in lines if line["method"] == label]) for label in {x["method"] for x in lines}}
-    models, made = {title: model for (model, _), title in SCALING_ENCODERS.items()}, []
+    of_method: dict[str, list[dict[str, str]]] = {}
+    for line in read("rows"):
+        if line["table"] == name:
+            of_method.setdefault(line["method"], []).append(line)
+    # A table of several models has each method again for each of them, with the same rows of ours.
+    in_turn = {method: cycle(lines) for method, lines in of_method.items()}
+    models = {title: model for (model, _), title in SCALING_ENCODERS.items()}
+    paper_rows = []
     for theirs in read(name):
-        line = next(ours.get(theirs["method"], iter(())), {"variant": "", "row": "", "needs": ""})
-        needs = [f"encoder.model={models.get(theirs.get('model', ''), ENCODER[0])}*", *line["needs"].split()]
-        needs += [] if line["variant"] in ("", PRETRAINED) else [f"finetune.methods.{line['variant']}"]
-        label = ": ".join(theirs[key] for key in ("model", "method") if key in theirs)
-        made.append(PaperRow(name, label, _numbers(theirs), line["variant"], line["row"], tuple(needs)))
-    return made
+        method = theirs["method"]
+        ours = NO_ROW if method not in in_turn else next(in_turn[method])
+        model = models.get(theirs.get("model", ""), ENCODER[0])
+        needs = [f"encoder.model={model}*", *ours["needs"].split()]
+        if ours["variant"] not in ("", PRETRAINED):
+            needs.append(f"finetune.methods.{ours['variant']}")
+        label = f"{theirs['model']}: {method}" if "model" in theirs else method
+        paper_rows.append(PaperRow(name, label, _numbers(theirs), ours["variant"], ours["row"], tuple(needs)))
+    return paper_rows
 
 
 def _single(line: Mapping[str, str], *, table: str) -> PaperRow:
     """A row of table 1 or 2; a text that the paper shortens cannot be counted."""
-    target, text = line["target"], bare(line["text"])
-    needs = (f"encoder.model={ENCODER[0]}*", f"source={target}", *([f"evaluate.texts={text}"] if text else []))
-    row = "" if "..." in line["text"] else "given_text" if text else "class_name"
-    return PaperRow(table, f"{target}: {text or NO_TEXT}", _numbers(line), PRETRAINED if row else "", row, needs)
+    target = line["target"]
+    text = bare(line["text"])
+    needs = [f"encoder.model={ENCODER[0]}*", f"source={target}"]
+    row = "class_name"
+    if text:
+        needs.append(f"evaluate.texts={text}")
+        row = "given_text"
+    variant = PRETRAINED
+    if "..." in line["text"]:
+        row = variant = ""
+    return PaperRow(table, f"{target}: {text or NO_TEXT}", _numbers(line), variant, row, tuple(needs))
 
 
 def single_texts(target: str) -> dict[str, dict[str, float]]:
     """The texts that the paper counts alone on a dataset, bare -> alignment, uniformity (table 2) and accuracy."""
-    theirs = [row for name in SINGLE_TEXTS for row in rows(name) if row.row and row.label.startswith(f"{target}: ")]
     texts: dict[str, dict[str, float]] = {}
-    for row in theirs:
-        text = row.label.removeprefix(f"{target}: ").removeprefix(NO_TEXT)
-        texts[text] = {**texts.get(text, {}), **row.figures}
+    start = f"{target}: "
+    for table in SINGLE_TEXTS:
+        for row in rows(table):
+            if row.row and row.label.startswith(start):
+                text = row.label.removeprefix(start).removeprefix(NO_TEXT)
+                texts.setdefault(text, {}).update(row.figures)
     return texts
 
 
@@ -142,11 +161,19 @@ def zero_shot(key: str, *, encoder: Mapping[str, object]) -> Mapping[str, float]
     not the paper's gets the row of the same model with other weights, else of ViT-B-16 / openai; see `encoder_differs`.
     """
     pair = pair_of(encoder)
-    same_model = (title for (model, _), title in SCALING_ENCODERS.items() if model == pair[0])
-    title = SCALING_ENCODERS.get(pair) or next(same_model, None)
-    theirs = rows("zero_shot" if title is None else "model_scaling")
-    start = "" if title is None else f"{title}: "
-    return next((line.figures for line in theirs if line.row == key and line.label.startswith(start)), {})
+    title = SCALING_ENCODERS.get(pair)
+    if title is None:
+        same_model = [title for (model, _), title in SCALING_ENCODERS.items() if model == pair[0]]
+        title = next(iter(same_model), None)
+    table = "zero_shot"
+    start = ""
+    if title is not None:
+        table = "model_scaling"
+        start = f"{title}: "
+    for line in rows(table):
+        if line.row == key and line.label.startswith(start):
+            return line.figures
+    return {}
 
 
 def encoder_differs(encoder: Mapping[str, object], *, tuned: bool) -> str | None:
@@ -158,14 +185,16 @@ def encoder_differs(encoder: Mapping[str, object], *, tuned: bool) -> str | None
         encoder: its id.
         tuned: whether the model is finetuned; the paper finetunes only ViT-B-16.
     """
-    pair, quick_gelu = pair_of(encoder), bool(encoder.get("quick_gelu"))
+    model, tag = pair = pair_of(encoder)
     known = (ENCODER,) if tuned else ENCODERS
     if pair not in known:
-        theirs = next((each for each in known if each[0] == pair[0]), ENCODER)
-        return f"encoder {pair[0]} / {pair[1]}, theirs {' / '.join(theirs)}"
-    if quick_gelu != (pair[1] == "openai"):
-        names = ("GELU", "QuickGELU")
-        return f"encoder {pair[0]} / {pair[1]} with {names[quick_gelu]}, theirs with {names[not quick_gelu]}"
+        same_model = [each for each in known if each[0] == model]
+        their_model, their_tag = next(iter(same_model), ENCODER)
+        return f"encoder {model} / {tag}, theirs {their_model} / {their_tag}"
+    ours = "QuickGELU" if encoder.get("quick_gelu") else "GELU"
+    theirs = "QuickGELU" if tag == "openai" else "GELU"
+    if ours != theirs:
+        return f"encoder {model} / {tag} with {ours}, theirs with {theirs}"
     return None
 
 

@@ -127,17 +127,25 @@ class Compared:
 
 def check_encoder(run: Settings) -> None:
     """Raise MismatchError unless images and texts go through the authors' encoder as theirs do."""
-    model = tables.encoder_differs(coverage.encoder_id(run), tuned=True)  # as for tuned models: theirs is the one
-    settings = differing(run, paper=Settings.of_paper(), variant=PRETRAINED, row="class_name")
-    if different := "; ".join([*([model] if model else []), *settings]):
-        raise MismatchError(f"the authors' logs are of another run: {different}. Begin with `wsoup profile paper`")
+    differences = differing(run, paper=Settings.of_paper(), variant=PRETRAINED, row="class_name")
+    # As for tuned models: the logs are of one encoder alone.
+    other_encoder = tables.encoder_differs(coverage.encoder_id(run), tuned=True)
+    if other_encoder is not None:
+        differences.insert(0, other_encoder)
+    if differences:
+        listed = "; ".join(differences)
+        raise MismatchError(f"the authors' logs are of another run: {listed}. Begin with `wsoup profile paper`")
 
 
 def search_differs(run: Settings) -> str | None:
     """Why the authors' searches cannot be compared with this run's source; None if they can."""
+    differences = list(images_differ(run))
     shots = run.values["fewshot.shots"]
-    different = [*images_differ(run), *([] if shots == 16 else [f"fewshot.shots: {shots}, the paper's 16"])]
-    return f"the authors' searches are of another run: {'; '.join(different)}" if different else None
+    if shots != 16:
+        differences.append(f"fewshot.shots: {shots}, the paper's 16")
+    if not differences:
+        return None
+    return f"the authors' searches are of another run: {'; '.join(differences)}"
 
 
 def search_log(
@@ -151,29 +159,38 @@ def search_log(
     log = [step for step in read_searches() if step.seed in seeds]
     logged = tuple(sorted({step.seed for step in log}))
     images = load_source(Run(Owner("verify", {}, {}), source, logged, encoder, artifacts))
-    compared, verdicts = score(log, source=images), []
+    compared = score(log, source=images)
+    verdicts: list[Verdict] = []
     for step, line in compared.items():
         scores = artifacts.scores(f"{step.soup}s")
         if step.member == 0 and scores.is_file():
             verdicts.append(best_agrees(step, scores=scores, within=line.within))
     for seed in logged:
-        theirs = [step.text for step in log if (step.soup, step.seed) == ("descriptor", seed)]
-        if theirs and (path := artifacts.soup("descriptor", seed=seed)).is_file():
-            pairs = zip(theirs, Soup.load(path, encoder=encoder.id).texts, strict=False)
-            same = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
-            what = f"descriptor soup, seed {seed}: the first {same} of their {len(theirs)} members are ours"
+        their_texts = [step.text for step in log if (step.soup, step.seed) == ("descriptor", seed)]
+        path = artifacts.soup("descriptor", seed=seed)
+        if their_texts and path.is_file():
+            our_texts = Soup.load(path, encoder=encoder.id).texts
+            pairs = zip(their_texts, our_texts, strict=False)
+            n_same = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
+            what = f"descriptor soup, seed {seed}: the first {n_same} of their {len(their_texts)} members are ours"
             verdicts.append((True, f"{what}; a near tie may part them"))
-    paths = {pool: artifacts.pool(pool) for pool in ("words", "descriptors")}
-    ours = {pool: coverage.facts(read_pool(path)) for pool, path in paths.items() if path.is_file()}
-    return list(compared.values()), [*verdicts, *coverage.compare(ours, theirs=Settings.of_paper().pools)]
+    our_pools = {}
+    for pool in ("words", "descriptors"):
+        path = artifacts.pool(pool)
+        if path.is_file():
+            our_pools[pool] = coverage.facts(read_pool(path))
+    verdicts += coverage.compare(our_pools, theirs=Settings.of_paper().pools)
+    return list(compared.values()), verdicts
 
 
 def read_searches() -> list[Step]:
     """The authors' log of their searches."""
-    return [
-        Step(line["soup"], int(line["seed"]), int(line["member"]), bare(line["text"]), float(line["accuracy"]))
-        for line in tables.read("authors_search_log")
-    ]
+    steps = []
+    for line in tables.read("authors_search_log"):
+        seed = int(line["seed"])
+        member = int(line["member"])
+        steps.append(Step(line["soup"], seed, member, bare(line["text"]), float(line["accuracy"])))
+    return steps
 
 
 def score(log: Sequence[Step], *, source: Source, period: Mapping[str, bool] = PERIOD) -> dict[Step, Compared]:
@@ -182,10 +199,14 @@ def score(log: Sequence[Step], *, source: Source, period: Mapping[str, bool] = P
     A word chain is scored alone, without its period; a line of a descriptor soup as the centroid of all texts so far.
     """
     compared = {}
-    for soup, seed in dict.fromkeys((step.soup, step.seed) for step in log if step.seed in source.subsets):
-        steps = [step for step in log if (step.soup, step.seed) == (soup, seed)]
+    searches: dict[tuple[str, int], list[Step]] = {}
+    for step in log:
+        if step.seed in source.subsets:
+            searches.setdefault((step.soup, step.seed), []).append(step)
+    for (soup, seed), steps in searches.items():
         images, labels = source.images_of(seed)
-        features = torch.cat(list(source.text_blocks([step.text for step in steps], period=period[soup])))  # (M, C, D)
+        texts = [step.text for step in steps]
+        features = torch.cat(list(source.text_blocks(texts, period=period[soup])))  # (M, C, D)
         if soup == "descriptor":
             features = normalize(features.cumsum(dim=0))
         n = len(labels)
@@ -226,9 +247,14 @@ def best_agrees(step: Step, *, scores: Path, within: int) -> Verdict:
 
 def tests_here(artifacts: Artifacts) -> list[dict[str, object]]:
     """The paper's datasets whose test images are embedded, as the stage evaluated writes them."""
-    written = store.read_object(artifacts.evaluated)["datasets"] if artifacts.evaluated.exists() else []
-    here = (dataset for dataset in written if dataset["name"] in PAPER)
-    return [dataset for dataset in here if artifacts.features(dataset["name"], split="test").exists()]
+    if not artifacts.evaluated.exists():
+        return []
+    here = []
+    for dataset in store.read_object(artifacts.evaluated)["datasets"]:
+        name = dataset["name"]
+        if name in PAPER and artifacts.features(name, split="test").exists():
+            here.append(dataset)
+    return here
 
 
 def evaluation_log(params: EvaluateParams, *, artifacts: Artifacts, encoder: Encoder) -> list[Compared]:
@@ -236,17 +262,18 @@ def evaluation_log(params: EvaluateParams, *, artifacts: Artifacts, encoder: Enc
     tests = load_tests(artifacts, datasets=tests_here(artifacts), encoder=encoder)
     if not tests:
         return []
-    texts = PromptEncoder.of(encoder)
-    return list(count(read_counts(), texts=read_texts(), tests=tests, encoder=texts, params=params))
+    text_encoder = PromptEncoder.of(encoder)
+    return list(count(read_counts(), texts=read_texts(), tests=tests, text_encoder=text_encoder, params=params))
 
 
 def read_counts() -> list[Known]:
     """Their counts."""
     names = {paper.title.replace("-", ""): name for name, paper in PAPER.items()}
-    return [
-        Known(line["method"], int(line["seed"]), names[line["dataset"]], int(line["n_images"]), int(line["n_correct"]))
-        for line in tables.read("authors_evaluation_log")
-    ]
+    counts = []
+    for line in tables.read("authors_evaluation_log"):
+        dataset = names[line["dataset"]]
+        counts.append(Known(line["method"], int(line["seed"]), dataset, int(line["n_images"]), int(line["n_correct"])))
+    return counts
 
 
 def read_texts() -> Texts:
@@ -262,7 +289,7 @@ def count(
     *,
     texts: Texts,
     tests: Sequence[TestSet],
-    encoder: PromptEncoder,
+    text_encoder: PromptEncoder,
     params: EvaluateParams,
 ) -> Iterator[Compared]:
     """Count every line of the log that can be counted here: GPT rows need a dataset's descriptors.
@@ -270,7 +297,7 @@ def count(
     Args:
         log, texts: theirs.
         tests: datasets of the run, by the paper's names.
-        encoder: the model's text side.
+        text_encoder: the model's text side.
         params: token offsets, and their formula.
     """
     soups = [Row(soup, (seed,), tuple(members)) for (soup, seed), members in texts.items()]
@@ -278,22 +305,37 @@ def count(
     rows = [Row("class_name", (0,), ("",)), *soups]
     rows += [replace(row, offsets=offsets, offset_formula=params.offset_formula) for row in soups]
     rows += class_rows(Material((0,), templates=ensemble_templates()), tests)
-    classifiers = mean_texts(rows, tests=tests, text_encoder=encoder)
+    classifiers = mean_texts(rows, tests=tests, text_encoder=text_encoder)
     for test in tests:
         means = {(row.method, row.seeds[0], len(row.offsets) > 1): mean for row, mean in classifiers.of(test)}
-        for line in (line for line in log if line.dataset == test.name):
+        for line in log:
+            if line.dataset != test.name:
+                continue
             method, mode, with_offsets = ROWS[line.method]
             seed = line.seed if (method, line.seed) in texts else 0
             mean = means.get((method, seed, with_offsets))
             if mean is not None:
                 classes = normalize(mean) if mode == "centroid" else mean
                 right, near = right_and_near(test.image_features, test.labels, classes)
-                theirs = (line.n_correct, line.n_images)
-                yield Compared(line.method, line.seed, line.dataset, *theirs, right, len(test.labels), near)
+                yield Compared(
+                    row=line.method,
+                    seed=line.seed,
+                    on=line.dataset,
+                    theirs=line.n_correct,
+                    of=line.n_images,
+                    ours=right,
+                    ours_of=len(test.labels),
+                    within=near,
+                )
 
 
 def usual_causes(lines: Sequence[Compared]) -> list[str]:
     """What usually makes the rows differ whose counts disagree; of the class name alone, if that one does."""
-    rows = dict.fromkeys(line.row for line in lines if not line.agrees)
-    causes = (f"{row}: {next(cause for start, cause in CAUSES.items() if row.startswith(start))}" for row in rows)
-    return [cause for cause in causes if "ZS" not in rows or cause.startswith("ZS")]
+    rows = list(dict.fromkeys(line.row for line in lines if not line.agrees))
+    if "ZS" in rows:  # what makes it differ makes every other row differ, too
+        rows = ["ZS"]
+    causes = []
+    for row in rows:
+        first = next(cause for start, cause in CAUSES.items() if row.startswith(start))
+        causes.append(f"{row}: {first}")
+    return causes
