@@ -170,6 +170,7 @@ def _answer(
     accuracy = {key: advice.accuracy[name] for key, name in names.items() if name in advice.accuracy}
     if "finetuned" in rows:
         accuracy["finetuned"] = _accuracy(rows["finetuned"])
+    # `try` asks the same of a folder of photos, and gets the same advice.
     if report.question == "photos":
         by_name = {name: key for key, name in names.items()}
         gains = {(by_name[name], "class_name"): gain for name, gain in advice.gains.items()}

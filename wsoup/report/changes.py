@@ -55,6 +55,7 @@ def changes(before: Revision, after: Revision, *, keys: Sequence[tuple[Key, Key]
             change = _measure(before, after, old=old, new=new, role=role, place=place)
             if change is not None:
                 measured.append(change)
+    # Whoever looks at several places or rows at once finds noise in one of them: hence one correction for all.
     verdicts = judge([change.estimate for change in measured], confidence=CONFIDENCE)
     judged = []
     for change, verdict in zip(measured, verdicts, strict=True):
@@ -86,6 +87,7 @@ def _measure(before: Revision, after: Revision, *, old: Key, new: Key, role: str
     new_correct = _correct(new_counts, datasets, seeds)
     old_right = before.images(old, datasets, seeds)
     new_right = after.images(new, datasets, seeds)
+    # By image, what both get right cancels out; counts cannot know it.
     comparison: Comparison
     if old_right is not None and new_right is not None:
         comparison = compare_images(new_right, old_right)

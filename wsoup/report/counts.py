@@ -18,6 +18,7 @@ def counts(results: Results, *, together: Mapping[str, Right]) -> Table:
         results: whose rows are counted.
         together: rows that no results file counts, from the images that they get right: row -> dataset -> (K, N).
     """
+    # Sorted, so that git shows what a run changed and not how it was read.
     rows: list[TableCells] = []
     order = {name: place for place, name in enumerate(results.datasets())}
     for variant, row, cells in results.rows():

@@ -86,6 +86,7 @@ def table(soups: Sequence[str]) -> tuple[TableRow, ...]:
     ['word_k50_soup', 'word_k50_soup_score_mean', 'word_k50_soup_offsets', 'upper_bound']
     """
     rows: list[TableRow] = []
+    # The paper's soups come first whatever params.yaml's order, so that its tables read as printed.
     for name in in_order(soups):
         for row in soup_rows(name):
             # The soup of the curve extends the word soup's line in the figure, so that one is not drawn twice.

@@ -69,6 +69,7 @@ def read_lines(path: Path, *, variant: str, datasets: Collection[str]) -> list[L
         lines = LINES.validate_python(store.read_table(path).to_pylist())
     except pydantic.ValidationError as error:
         raise _mismatch(path, str(error)) from None
+    # Pydantic has checked types; these are what a swapped or doubled file would get wrong.
     known = set()
     for line in lines:
         if line.variant != variant or line.dataset not in datasets or line.n_correct > line.n_images:

@@ -37,6 +37,7 @@ def worst_errors(artifacts: Artifacts, *, params: RunParams) -> Table:
         after[dataset, label, line["after"]] += line["n_images"]
         before[dataset, label, line["before"]] += line["n_images"]
     errors = [(dataset, label, other) for dataset, label, other in after if label != other]
+    # By share: a dataset with many images would fill the list otherwise.
     errors.sort(key=lambda error: -after[error] / images[error[:2]])
     rows: list[TableCells] = []
     for dataset, label, other in errors[:ERRORS]:
@@ -67,7 +68,10 @@ def gallery(artifacts: Artifacts, *, params: RunParams) -> dict[str, list[dict[s
     """For each dataset, images that the run's soup turned right and wrong: how many, and some of them as data URIs."""
     flips = store.read_table(artifacts.results / PRETRAINED / "flips.parquet").to_pylist()
     datasets: dict[str, list[dict[str, object]]] = {}
-    for name, dataset in params.datasets.items():
+    # A record has its params sorted by name; the source, which a soup is made for, comes first all the same.
+    in_order = sorted(params.datasets, key=lambda name: params.datasets[name].role != "source")
+    for name in in_order:
+        dataset = params.datasets[name]
         lines = [line for line in flips if line["dataset"] == name]
         names = class_names(artifacts, name)
         if not lines or not names:

@@ -65,6 +65,7 @@ def candidates(scores: Mapping[str, Path], *, seed: int) -> Sequence[TableCells]
             if line["seed"] == seed:
                 by_text[line["text"]] = 100.0 * line["n_correct"] / line["n_images"]
         class_name = by_text.pop("", None)
+        # Of pools of unlike sizes the shapes can be compared over the share, not over the rank.
         accuracies = sorted(by_text.values(), reverse=True)
         last = max(1, len(accuracies) - 1)
         for i in evenly(len(accuracies), at_most=POINTS):
@@ -146,6 +147,7 @@ def parameters(results: Results, *, trained: Mapping[str, str]) -> Sequence[Tabl
         results: the run.
         trained: what each finetuned method trains, and what each head is.
     """
+    # Offsets repeat the same members: they store nothing more.
     whole = [row for row in results.table if row.mode == "centroid" and not row.offsets]
     points: list[TableCells] = []
     for row in whole:

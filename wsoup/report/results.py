@@ -67,6 +67,7 @@ class Cells:
 
     def of(self, datasets: Sequence[str]) -> np.ndarray:
         """Accuracies, per cent: (datasets, seeds), NaN where there is no line."""
+        # A missing line stays visible: a mean over what happens to be there would look like a result.
         known = {(line.dataset, line.seed): line.accuracy for line in self.lines}
         accuracies = np.full((len(datasets), len(self.seeds)), np.nan)
         for d, dataset in enumerate(datasets):
@@ -149,6 +150,7 @@ class Results:
 
     def row(self, key: str) -> TableRow | None:
         """A row by its key in metrics.json; ``word_soup@4`` is its first four members. None if no soup has that key."""
+        # The paper has tables of soups cut to fewer members.
         name, _, m = key.partition("@")
         row = next((row for row in self.table if row.key == name), None)
         if row is not None and m:
@@ -188,6 +190,7 @@ class Results:
         for line in self._groups.get((PRETRAINED, method.name, mode), ()):
             if line.offsets == 1 and line.m:
                 by_size.setdefault(line.m, []).append(line)
+        # A size that only some seeds reach would bend the curve: other seeds, not more members.
         complete = len(self.roles) * len(self.seeds)
         return {m: Cells(by_size[m], self.seeds) for m in sorted(by_size) if len(by_size[m]) == complete}
 
@@ -203,6 +206,7 @@ def load_results(folder: Path, *, params: RunParams) -> Results:
     about = store.table_attributes(pretrained)
     trained: dict[str, Mapping[str, Any]] = {}
     for variant, path in _files_of_trained(folder, params=params).items():
+        # A report of the pretrained rows is useful while a method is still being trained by hand.
         if path.exists():
             lines += read_lines(path, variant=variant, datasets=params.datasets)
             trained[variant] = store.table_attributes(path)

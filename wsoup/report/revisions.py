@@ -90,6 +90,7 @@ class Revision:
             right = self.right.get(key, {}).get(dataset.name)
             if right is None or right.sum(axis=1).tolist() != list(counts.values()):
                 return None
+            # Right images are stacked by rising seed.
             order = list(counts)
             chosen[dataset.name] = right[[order.index(seed) for seed in seeds]]
         return chosen
@@ -106,6 +107,7 @@ class Revision:
     def _commit(self) -> str:
         """The hash of a revision, or of an experiment by its name."""
         commit = git("rev-parse", "--verify", "--quiet", f"{self.name}^{{commit}}", folder=self.root)
+        # DVC keeps experiments as references of git that are neither branches nor tags.
         if not commit:
             reference = f"refs/exps/*/*/{self.name}"
             commit = git("for-each-ref", "--format=%(objectname)", reference, folder=self.root)

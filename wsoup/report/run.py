@@ -64,6 +64,7 @@ def load_run(sections: Mapping[str, Any], *, artifacts: Artifacts, origin: str) 
     Raises:
         MissingError, MismatchError: a stage has not run, or one of its files is not as it was written.
     """
+    # The record holds only what the report depends on, so that another embed.batch_size changes no report.
     sections = {name: sections[name] for name in RunParams.model_fields if name in sections}
     params = parse(RunParams, sections, origin=origin)
     results = load_results(artifacts.results, params=params)
@@ -90,6 +91,7 @@ def write(artifacts: Artifacts) -> FinishedRun:
     run = load_run(read_yaml("params.yaml"), artifacts=artifacts, origin="params.yaml")
     values = {"metrics": metrics(run.judged), "verdict": run.record().model_dump()}
     write_reports(artifacts.reports, tables=tables(run), figures=figures(run), values=values)
+    # A page beside other results would be believed; one that somebody else wrote is not ours to remove.
     page = artifacts.root / PAGE
     if is_page(page):
         page.unlink()

@@ -72,6 +72,7 @@ def compare_soups(
                     {dataset: ours[dataset] for dataset in datasets},
                     {dataset: theirs[dataset] for dataset in datasets},
                 )
+    # Other datasets and these ones are two questions, so each has a correction of its own.
     estimates = {key: comparison.fixed for key, comparison in compared.items()}
     resampled = {key: comparison.resampled for key, comparison in compared.items() if comparison.resampled}
     fixed = _verdicts(estimates, confidence=confidence)
@@ -91,6 +92,7 @@ def _rivals(name: str, *, soups: Mapping[str, SoupParams], rows: Mapping[str, Ri
         rivals["ensemble"] = ENSEMBLE.name
     rivals["random"] = random_beside(name)
     pool = soups[name].pool
+    # A soup cannot be its own control.
     samples = [other for other, soup in soups.items() if soup.kind == "sample" and soup.pool == pool]
     if samples and samples[0] != name:
         rivals["sample"] = row_name(samples[0])
