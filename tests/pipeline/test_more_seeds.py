@@ -29,6 +29,7 @@ def test_one_more_seed_searches_and_trains_only_itself(project: Project, tmp_pat
         "ce": "6 of 9 iteration",
         "coop_diverse": "6 of 9 iteration",
         "head": "2 of 3 seed",
+        "survey": "1 of 2 part",  # texts on the targets, which have no seed
     }
     assert {path: path.read_bytes() for path in before} == before
     assert written
