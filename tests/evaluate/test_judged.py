@@ -56,7 +56,7 @@ def test_right_images_add_up_to_the_counts_of_the_tables(tiny_encoder, classifie
 
 def test_of_a_finetuned_model_the_right_images_of_whole_rows_are_kept(tiny_encoder, texts, tests):
     """Of class name and whole soup; not of its first member alone, nor with the offset trick."""
-    made = mean_texts(ROWS[:4], tests=tests, encoder=texts)
+    made = mean_texts(ROWS[:4], tests=tests, text_encoder=texts)
     answers = answers_of(made, tests=tests)
     counts = evaluate(answers, tokenizer=tiny_encoder.tokenizer, variant="coop")
     table = with_right_images(counts, answers, soups=["word"])

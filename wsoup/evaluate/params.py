@@ -82,7 +82,7 @@ class ReportParams(Section):
 
     soup: Name
     """The main soup, all seeds combined: the one the verdict is about, and the default of `wsoup classify` and `wsoup
-    soup export`. Its comparison with the class name needs no correction for multiple comparisons."""
+    soup export`. Its comparisons with the class name and the templates are corrected together."""
     method: Name | None = None
     """The finetuned method that the run is about, a name under finetune.methods: its accuracy is in metrics.json and in
     the answer, beside the soup's; null: none."""
