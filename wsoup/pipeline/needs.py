@@ -72,6 +72,7 @@ class Needs:
         read_descriptors = partial(pools.descriptors, params.candidates.descriptors.paths)
         descriptors = self._known("not counted: descriptors", read_descriptors, list[str]())
         self.pools = {"words": params.candidates.words.count, "descriptors": len(descriptors)}
+        # The defaults of open_clip's configs are those of ViT-B.
         text = models.Text()
         vision = models.Vision()
         self.size = 512
