@@ -82,7 +82,7 @@ def _images(name: str, listing: Listing, *, params: Params, deep: bool) -> Itera
                 again = f"`dvc repro --force --single-item prepare@{name}`, then `dvc repro`"
                 yield Finding("error", name, f"images of this run differ from {before}: {changes}; run {again}")
     if section.gpt_descriptors is not None:
-        # For its errors alone: a class without descriptors, a key that no class has.
+        # For its error alone: a class that the file has no key for.
         descriptors = gpt.read(section.gpt_descriptors)
         gpt_classes.matched(
             descriptors,
