@@ -96,6 +96,7 @@ def toy_params(params: dict[str, Any]) -> dict[str, Any]:
     params["soups"] = {"word": params["soups"]["word"] | {"k0": 3, "k1": 8, "patience": 3, "m": 2, "max_words": 2}}
     params["finetune"] |= {"iterations": 2, "methods": {"coop": params["finetune"]["methods"]["coop"]}}
     params["finetune"]["methods"]["coop"] |= {"snapshots": {"every": 2, "images": 4}}
+    params["report"]["method"] = "coop"
     params["evaluate"] |= {"m": [1, 2], "baseline_m": 2, "tuned_baseline_m": 2, "ensemble": False}
     params["evaluate"]["survey"] = {"descriptors": 2, "chains": 2, "chain_length": 2, "m": 2}
     return params
