@@ -12,7 +12,7 @@ import yaml
 
 from wsoup.report.compare import compare
 from wsoup.report.page import write_page
-from wsoup.report.record import load_record
+from wsoup.report.record import digest, is_page, load_record
 
 WIDTH = 100
 
@@ -126,6 +126,29 @@ def test_a_clone_without_the_cache_says_that_figures_are_another_machines(loop, 
     other = type(loop).at(clone)
     first, *_ = fits(other.run("wsoup", "compare"), lines=15).splitlines()
     assert first.startswith("HEAD holds another machine's figures (DVC has no results of it here)")
+
+
+def test_a_commit_of_params_that_were_not_run_is_said(project, tmp_path):
+    copy = project.copy(tmp_path / "project")
+    copy.edit("soups.word", k0=9)
+    copy.commit("k0, not run")
+    lines = compare("HEAD~1", "HEAD", root=copy.folder).splitlines()
+    assert "results of HEAD are of other params than its params.yaml: soups.word.k0 4 -> 9" in lines
+    assert not [line for line in lines if line.startswith("results of HEAD~1")]
+
+
+def test_a_page_that_somebody_edited_is_kept(project, tmp_path):
+    """As `wsoup init` keeps changed files; a page as `wsoup report` wrote it is written again."""
+    copy = project.copy(tmp_path / "project")
+    page = copy.folder / "reports/index.html"
+    write_page(page, root=copy.folder)
+    assert is_page(page)
+    assert is_page(page, of=digest(copy.folder))
+    write_page(page, root=copy.folder)
+    page.write_text(page.read_text().replace("</body>", "<p>mine</p></body>", 1) + "<!-- mine -->")
+    assert not is_page(page)
+    printed = copy.run("wsoup", "report", good=False)
+    assert "--out reports/index.html exists already; give another name, or --force to replace a file" in printed
 
 
 def test_unknown_revisions_and_revisions_without_a_report_are_named(loop):

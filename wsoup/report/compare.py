@@ -5,10 +5,11 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from wsoup.base.errors import MissingError
 from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.rows import all_seeds, row_name
 from wsoup.paper.settings import flat
-from wsoup.params.reading import read_yaml
+from wsoup.params.reading import parse_yaml, read_yaml
 from wsoup.report.changes import CONFIDENCE, Change, changes
 from wsoup.report.fed import FedRow, fed_rows
 from wsoup.report.record import Record
@@ -157,12 +158,16 @@ def listed(title: str, items: Sequence[str], *, width: int) -> str:
 
 def edited(record: Record, *, root: Path) -> list[str]:
     """A line if params.yaml has changed since a record was written."""
-    sections = read_yaml(root / "params.yaml")
-    now = {name: section for name, section in sections.items() if name in record.params}
-    changed = _sentences(changed_params(record.params, now))
+    changed = _since(record, sections=read_yaml(root / "params.yaml"))
     if not changed:
         return []
     return [f"{listed('params.yaml has changed since', changed, width=WIDTH - 17)}; run `dvc repro`"]
+
+
+def _since(record: Record, *, sections: Mapping[str, Any]) -> list[str]:
+    """What differs in `sections` of params.yaml from those that a record is of."""
+    now = {name: section for name, section in sections.items() if name in record.params}
+    return _sentences(changed_params(record.params, now))
 
 
 def _caveats(before: Revision, after: Revision) -> list[str]:
@@ -177,9 +182,25 @@ def _caveats(before: Revision, after: Revision) -> list[str]:
     other = [name for name, dataset in old.items() if new.get(name, dataset) != dataset]
     if other:
         lines.append(listed("not compared, because their test images differ", other, width=WIDTH))
-    if after.commit is None:
-        lines += edited(after.record, root=after.root)
+    for revision in (before, after):
+        if revision.commit is None:
+            lines += edited(revision.record, root=revision.root)
+        else:
+            lines += _committed_without_a_run(revision)
     return lines
+
+
+def _committed_without_a_run(revision: Revision) -> list[str]:
+    """A line if a commit holds an edited params.yaml and the results of the params before."""
+    try:
+        text = revision.text(Path("params.yaml"))
+    except MissingError:
+        return []  # only reports/ are there
+    changed = _since(revision.record, sections=parse_yaml(text, origin=f"params.yaml of {revision.name}"))
+    if not changed:
+        return []
+    title = f"results of {revision.name} are of other params than its params.yaml"
+    return [listed(title, changed, width=WIDTH)]
 
 
 def _datasets(revision: Revision) -> dict[str, Dataset]:

@@ -21,7 +21,7 @@ from wsoup.disk.files import Artifacts
 from wsoup.report.labels import soup_title
 from wsoup.report.pictures import gallery, worst_errors
 from wsoup.report.plots_landscape import interpolated
-from wsoup.report.record import FILE, PAGE_MARK, Record, digest, load_record
+from wsoup.report.record import FILE, PAGE_MARK, SEAL, Record, digest, load_record, sealed
 from wsoup.report.results import Results
 from wsoup.report.run import FinishedRun, load_run, tables
 from wsoup.report.sentences import answer
@@ -71,7 +71,7 @@ def write_page(path: str | Path, *, root: str | Path = ".", title: str = TITLE) 
     mode = record.mode.replace("_", " ")
     encoder = {key: value for key, value in run.results.encoder.items() if value is not None}
     context = {
-        "mark": f'{PAGE_MARK}{digest(artifacts.root)}">',
+        "mark": f'{PAGE_MARK}{digest(artifacts.root)}">{SEAL}">',
         "version": __version__,
         "title": title,
         "which": _which(artifacts.root),
@@ -90,7 +90,7 @@ def write_page(path: str | Path, *, root: str | Path = ".", title: str = TITLE) 
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     environment.filters |= {"script_json": script_json, "columns": shown_columns, "text": cell}
     page = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(context)
-    store.write_bytes(path, page.encode())
+    store.write_bytes(path, sealed(page).encode())
     return Path(path)
 
 

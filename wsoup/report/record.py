@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +22,8 @@ FILE = Path("reports/verdict.json")
 PAGE = Path("reports/index.html")
 PAGE_MARK = '<meta name="wsoup-results" content="'
 """In a page that `wsoup report` wrote; a digest of the record that it shows follows."""
+SEAL = '<meta name="wsoup-page" content="'
+"""In the same page; a digest of the page without it follows, by which an edit is noticed."""
 
 
 class Record(BaseModel):
@@ -67,11 +71,21 @@ def digest(root: Path) -> str:
     return store.sha256_file(root / FILE)[:16]
 
 
+def sealed(page: str) -> str:
+    """A page with its own digest after `SEAL`, which is empty in `page`."""
+    own = hashlib.sha256(page.encode()).hexdigest()[:16]
+    return page.replace(f'{SEAL}"', f'{SEAL}{own}"', 1)
+
+
 def is_page(file: Path, *, of: str = "") -> bool:
-    """Whether `wsoup report` wrote a file, of the results with a digest or of any."""
+    """Whether a file is as `wsoup report` wrote it, of the results with a digest or of any; not after an edit."""
     if not file.is_file():
         return False
-    return PAGE_MARK + of in file.read_text(encoding="utf-8", errors="replace")
+    page = file.read_text(encoding="utf-8", errors="replace")
+    if PAGE_MARK + of not in page:
+        return False
+    without_digest = re.sub(rf'{re.escape(SEAL)}\w*"', f'{SEAL}"', page, count=1)
+    return sealed(without_digest) == page
 
 
 @contextmanager
