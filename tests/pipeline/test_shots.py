@@ -1,4 +1,4 @@
-"""`wsoup profile table shots`: one command runs params.yaml with each number of shots and prints the figure."""
+"""`wsoup shots`: one command runs params.yaml with each number of shots and prints the figure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_one_command_makes_the_figure_over_shots(project, tmp_path):
     """The working folder stays as it is, and a second call runs nothing."""
     copy = project.copy(tmp_path / "project")
     before = load_record(copy.folder)
-    printed = copy.run("wsoup", "profile", "table", "shots")
+    printed = copy.run("wsoup", "shots")
     rows = list(csv.DictReader(io.StringIO(printed[printed.index("shots,variant") :])))
     assert {row["shots"] for row in rows} == {"1", "2"}, "2 are what params.yaml has"
     of_two = {(row["variant"], row["row"]): float(row["xd"]) for row in rows if row["shots"] == "2" and row["xd"]}
@@ -27,6 +27,7 @@ def test_one_command_makes_the_figure_over_shots(project, tmp_path):
     }
     assert load_record(copy.folder) == before
     assert "Running stage" in printed
-    again = copy.run("wsoup", "profile", "table", "shots")
+    assert "runs to come, with 1, 2 shots: at most" in printed
+    again = copy.run("wsoup", "shots")
     assert "Running stage" not in again
     assert printed.endswith(again)

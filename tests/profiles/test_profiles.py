@@ -105,6 +105,36 @@ def of_paper(data_root: str = "/data", gpt: str | None = "/gpt", **choices: Any)
     return loaded(Paper(data_root, gpt_descriptors=gpt, **choices).text())
 
 
+def test_options_of_the_papers_profile_are_keys_of_params_yaml() -> None:
+    params = of_paper(waffle="/gpt/waffle.txt", fewshot_pickles="/pickles", model="ViT-L-14")
+    assert params.candidates.waffle == "/gpt/waffle.txt"
+    assert params.candidates.watch == "/gpt"
+    assert params.datasets["imagenet"].fewshot_pickles == "/pickles"
+    assert (params.encoder.model, params.encoder.pretrained) == ("ViT-L-14", "laion2b_s32b_b82k")
+    assert of_paper(gpt=None, waffle="/w/waffle.txt").candidates.watch == "/w/waffle.txt"
+    assert of_paper(model="RN50", pretrained="yfcc15m").encoder.pretrained == "yfcc15m"
+
+
+def test_weights_in_a_file_are_watched(tmp_path) -> None:
+    weights = tmp_path / "weights.safetensors"
+    weights.touch()
+    encoder = of_paper(pretrained=str(weights)).encoder
+    assert (encoder.model, encoder.pretrained, encoder.watch) == ("ViT-B-16", str(weights), str(weights))
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ({"model": "RN50"}, "--model RN50 is not one of the paper's, ViT-B-16, ViT-B-32, ViT-L-14"),
+        ({"waffle": "/w/waffle.txt"}, "--waffle /w/waffle.txt must lie in the folder of --gpt-descriptors, /gpt"),
+        ({"fewshot_pickles": "/p", "source": "dtd"}, "the authors' draws of imagenet, and --source is dtd"),
+    ],
+)
+def test_options_that_do_not_fit_together_are_refused(choices: dict[str, str], message: str) -> None:
+    with pytest.raises(ParamsError, match=message):
+        of_paper(**choices)
+
+
 def test_the_paper_needs_no_data_and_dvc_watches_small_files() -> None:
     params = of_paper()
     assert list(params.datasets) == list(PAPER)

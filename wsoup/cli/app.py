@@ -34,6 +34,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "results": report.results_command,
     "report": report.report_command,
     "compare": report.compare_command,
+    "shots": report.shots_command,
     "classify": classify_command,
 }
 for name, group in GROUPS.items():
@@ -193,6 +194,19 @@ def profile_paper(
             "(default: words of wordfreq; their rows are marked)."
         ),
     ] = None,
+    waffle: Annotated[
+        str | None,
+        typer.Option(help="The authors' list of Waffle's texts (default: made of the pools; their rows are marked)."),
+    ] = None,
+    fewshot_pickles: Annotated[
+        str | None,
+        typer.Option(help="The folder with CoOp's shot_16-seed_1.pkl, ..., the authors' draws of ImageNet."),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="ViT-B-32, ViT-L-14, coca_ViT-L-14 or ViT-g-14 for the table of model scaling, or another."),
+    ] = None,
+    pretrained: common.Pretrained = None,
     out: Out = None,
     force: Force = False,
 ) -> None:
@@ -210,24 +224,29 @@ def profile_paper(
     if gpt_descriptors is None:
         raise ParamsError(NEEDS)
     gpt = None if gpt_descriptors == "none" else gpt_descriptors
-    paper = Paper(data_root, gpt_descriptors=gpt, methods=methods, source=source, words=words)
+    paper = Paper(
+        data_root,
+        gpt_descriptors=gpt,
+        methods=methods,
+        source=source,
+        words=words,
+        waffle=waffle,
+        fewshot_pickles=fewshot_pickles,
+        model=model,
+        pretrained=pretrained,
+    )
     _put(paper.text(), out=out, force=force)
 
 
 @profile_app.command("table")
 def profile_table(
-    table: Annotated[str, typer.Argument(help="One of the paper's tables, all of them, or shots.")] = "all",
+    table: Annotated[str, typer.Argument(help="One of the paper's tables, or all of them.")] = "all",
     params: ParamsFile = Path("params.yaml"),
 ) -> None:
     """Show which rows of the paper's tables a params.yaml fills, and why it leaves out others.
 
-    shots: run params.yaml here with 1 to 16 shots, and print the figure's data.
-
     Example: wsoup profile table few_shot
     """
-    if table == "shots":
-        print(report.over_shots())
-        return
     from wsoup.check.whole import load_params
     from wsoup.paper.coverage import as_text, coverage, figures, of_params
 

@@ -180,34 +180,67 @@ SHOTS = (1, 2, 4, 8, 16)
 """The numbers of few-shot images in the paper's figure; those above ``fewshot.shots`` of params.yaml are left out."""
 
 
-def over_shots() -> str:
-    """Run what params.yaml says with each of `SHOTS` that no experiment has yet; every row of all, as CSV.
+WHATEVER_SHOTS = ("prepare", "embed", "candidates", "evaluated")
+"""Stages that do not depend on the number of shots, or hardly: their results are found in DVC's cache."""
 
-    The runs are `dvc exp run --temp`: they leave the working folder alone and share DVC's cache. Their names end in a
-    digest of params.yaml, so that those that ended are found again and none replaces another.
 
-    Raises:
-        MismatchError: a run failed.
+def shots_command() -> None:
+    """Run params.yaml with 1, 2, 4, 8 and 16 shots, and print every row of all runs as CSV: the paper's figure.
+
+    Each run is an experiment of DVC beside the folder, which stays as it is. Runs that ended are found again.
+
+    Example: wsoup shots > shots.csv
     """
     from wsoup.disk.store import fingerprint
     from wsoup.params.reading import read_yaml
+
+    params = dict(read_yaml("params.yaml"))
+    numbers = [n for n in SHOTS if n <= params["fewshot"]["shots"]]
+    # With a digest of params.yaml, so that no run replaces one of other params.
+    names = {n: f"shots-{n}-{fingerprint(params)[:8]}" for n in numbers}
+    missing = [n for n in numbers if not _has_ended(names[n])]
+    if missing:
+        _say_how_long(missing)
+    for n in missing:
+        # --temp leaves the working folder alone and shares DVC's cache.
+        command = ["dvc", "exp", "run", "--temp", "--name", names[n], "-S", f"fewshot.shots={n}"]
+        if subprocess.run(command, check=False).returncode:
+            raise MismatchError(f"the run with {n} shots failed; the next call goes on from there")
+    print(_over_shots(names))
+
+
+def _has_ended(name: str) -> bool:
+    from wsoup.report.revisions import Revision
+
+    try:
+        return bool(Revision(name, root=Path()).record.rows)
+    except MissingError:
+        return False
+
+
+def _say_how_long(numbers: list[int]) -> None:
+    """Print which runs are to come, and an estimate of their time."""
+    from wsoup.pipeline.plan import plan
+
+    stages, _ = plan()
+    hours = sum(each.hours for name, each in stages.items() if name.partition("@")[0] not in WHATEVER_SHOTS)
+    listed = ", ".join(map(str, numbers))
+    together = len(numbers) * hours
+    print(
+        f"{len(numbers)} runs to come, with {listed} shots: at most {together:,.1f} hours on this machine, to a factor "
+        "of two (`wsoup plan` estimates a run)",
+        file=sys.stderr,
+    )
+
+
+def _over_shots(names: dict[int, str]) -> str:
+    """Every row of the experiments, by their numbers of shots, as CSV."""
     from wsoup.report.results import ROLES
     from wsoup.report.revisions import Revision
 
-    params = dict(read_yaml("params.yaml"))
     lines = [f"shots,variant,row,{','.join(ROLES)}"]
-    for n in SHOTS:
-        if n > params["fewshot"]["shots"]:
-            break
-        name = f"shots-{n}-{fingerprint(params)[:8]}"
-        try:
-            record = Revision(name, root=Path()).record
-        except MissingError:
-            command = ["dvc", "exp", "run", "--temp", "--name", name, "-S", f"fewshot.shots={n}"]
-            if subprocess.run(command, check=False).returncode:
-                raise MismatchError(f"the run with {n} shots failed; the next call goes on from there") from None
-            record = Revision(name, root=Path()).record
-        for variant, rows in record.rows.items():
+    for n, name in names.items():
+        for variant, rows in Revision(name, root=Path()).record.rows.items():
             for row, places in rows.items():
                 cells = [str(places.get(role, "")) for role in ROLES]
                 lines.append(",".join([str(n), variant, row, *cells]))

@@ -18,10 +18,11 @@ from ruamel.yaml import YAML, RoundTripRepresenter, ScalarNode
 
 from wsoup.base import project
 from wsoup.base.errors import ParamsError
+from wsoup.check.whole import covers
 from wsoup.datasets.paper import PAPER
 from wsoup.disk.store import write_bytes
 from wsoup.paper.settings import Settings
-from wsoup.paper.tables import single_texts
+from wsoup.paper.tables import ENCODERS, single_texts
 from wsoup.params.reading import parse_yaml
 from wsoup.runtime.git import git
 from wsoup.search.rank.lists import texts_of
@@ -188,6 +189,10 @@ class Paper:
         words: text file of common words, one per line, wherever it lies: the pool of words, and what the soft
             descriptors of ProDA and the CoOp ensemble start from; None takes wordfreq's and the tokenizer's, and the
             report marks rows that depend on them.
+        waffle: the authors' list of Waffle's texts; None makes them of the pools, and the report marks their rows.
+        fewshot_pickles: folder with CoOp's ``shot_16-seed_<k>.pkl``, the authors' draws of ImageNet; None draws anew.
+        model: open_clip's name of one of the paper's encoders, or of any other, whose rows are marked.
+        pretrained: its tag in open_clip, or a weights file; None: the paper's weights for the model.
     """
 
     data_root: str
@@ -195,12 +200,24 @@ class Paper:
     methods: str = "core"
     source: str = "imagenet"
     words: str | None = None
+    waffle: str | None = None
+    fewshot_pickles: str | None = None
+    model: str | None = None
+    pretrained: str | None = None
 
     def text(self) -> str:
-        """The file; raises ParamsError for an unknown source or group."""
-        gpt, datasets = self.gpt_descriptors, self._datasets()
-        soups = ("word", "word_curve") if gpt is None else ("descriptor", "word", "word_curve")
-        source, chosen = next(iter(datasets)), methods_of(self.methods, soups=soups)
+        """The file; raises ParamsError for an unknown source, group or model, or options that do not fit together."""
+        gpt = self.gpt_descriptors
+        datasets = self._datasets()
+        soups = ["word", "word_curve"]
+        if gpt is not None:
+            soups.append("descriptor")
+        source = next(iter(datasets))
+        chosen = methods_of(self.methods, soups=soups)
+        if self.fewshot_pickles is not None:
+            if source != "imagenet":
+                raise ParamsError(f"--fewshot-pickles has the authors' draws of imagenet, and --source is {source}")
+            datasets[source]["fewshot_pickles"] = self.fewshot_pickles
         values: dict[str, Any] = {
             "source": source,
             "datasets": datasets,
@@ -213,10 +230,43 @@ class Paper:
             for method in chosen.values():
                 if method["tune"]["kind"] == "soft_descriptors":
                     method["tune"] = method["tune"] | {"words": self.words}
+        values |= self._encoder()
+        values |= self._waffle()
         if gpt is None:
             return filled(template("paper"), {**values, **dict.fromkeys(DESCRIPTOR_SOUPS)}, head=WITHOUT)
         pool = {"candidates.descriptors.paths": [f"{gpt}/descriptors_imagenet.json"], "candidates.watch": gpt}
         return filled(template("paper"), {**values, **pool})
+
+    def _encoder(self) -> dict[str, Any]:
+        """Values for `filled`: the model and its weights, if they are not the template's."""
+        if self.model is None and self.pretrained is None:
+            return {}
+        model = self.model or ENCODERS[0][0]
+        pretrained = self.pretrained
+        if pretrained is None:
+            tags: dict[str, str] = dict(ENCODERS)
+            if model not in tags:
+                raise ParamsError(
+                    f"--model {model} is not one of the paper's, {', '.join(tags)}: give --pretrained, its tag in "
+                    "open_clip or a weights file"
+                )
+            pretrained = tags[model]
+        values: dict[str, Any] = {"encoder.model": model, "encoder.pretrained": pretrained}
+        if Path(pretrained).is_file():
+            values["encoder.watch"] = pretrained
+        return values
+
+    def _waffle(self) -> dict[str, Any]:
+        """Values for `filled`: the authors' list of Waffle's texts, which must be where DVC watches descriptors."""
+        if self.waffle is None:
+            return {}
+        watch = self.waffle if self.gpt_descriptors is None else self.gpt_descriptors
+        if not covers(watch, self.waffle):
+            raise ParamsError(
+                f"--waffle {self.waffle} must lie in the folder of --gpt-descriptors, {watch}, which DVC watches: copy "
+                "it there"
+            )
+        return {"candidates.waffle": self.waffle, "candidates.watch": watch}
 
     @staticmethod
     def _words(path: str) -> dict[str, Any]:
