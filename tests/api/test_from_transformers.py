@@ -112,7 +112,7 @@ def test_wsoup_try_takes_such_a_model(folder, paths):
     code, printed, errors = run("try", "photos", "--model", f"hf:{folder}", "--template", "a {}.", "--shots", "1")
     assert code == 0, errors
     assert "class name" in printed
-    command = re.search(r"next: wsoup (classify .*) >", printed)[1].replace("PHOTOS", "photos")
+    command = re.search(r"next: wsoup (classify .*)", printed)[1].replace("PHOTOS", "photos")
     assert run(*shlex.split(command))[0] == 0
 
 

@@ -37,7 +37,7 @@ EDITS = {
         'rgb = image.convert("RGB")',
         'rgb = image.convert("L").convert("RGB")',
     ),
-    "the prompts": ("score@words", "wsoup/core/prompts.py", '(f", {text}" if text', '(f", {text} {text}" if text'),
+    "the prompts": ("score@words", "wsoup/core/prompts.py", 'f", {text}" if text', 'f", {text} {text}" if text'),
 }
 
 
