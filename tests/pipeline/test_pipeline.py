@@ -68,7 +68,7 @@ def the_first_corner_is_the_tuned_model(project, encoder):
 
 
 def test_an_experiment_runs_with_a_param_set_on_the_command_line(project):
-    project.run("dvc", "exp", "run", "-S", "soups.word.k0=6", "soup@word")
+    project.run("dvc", "exp", "run", "--name", "six", "-S", "soups.word.k0=6", "soup@word")
     assert yaml.safe_load((project.folder / "params.yaml").read_text())["soups"]["word"]["k0"] == 6
     project.git("checkout", "-q", "--", ".")
     project.repro()
