@@ -54,13 +54,19 @@ def of_images(root: str, paths: Sequence[str], *, origin: str) -> tuple[list[int
     known = _read(cache)
     kept = _unchanged(known, paths=paths, stamps=stamps)
     changed = [path for path, file in zip(paths, kept, strict=True) if file is None]
-    digested = iter(_map_files(_digest, root, changed))
-    files = [file or next(digested) for file in kept]
-    sizes, hexes = [size for size, _ in files], [digest for _, digest in files]
+    digested = dict(zip(changed, _map_files(_digest, root, changed), strict=True))
+    sizes = []
+    hexes = []
+    for path, file in zip(paths, kept, strict=True):
+        size, digest = digested[path] if file is None else file
+        sizes.append(size)
+        hexes.append(digest)
     if changed:
         stamp_columns = dict(zip(STAMP, stamps.T, strict=True))
         table = pa.table({"path": list(paths), **stamp_columns, "size": sizes, "digest": hexes}, schema=SCHEMA)
-        others = known.filter(pc.invert(pc.is_in(known["path"], value_set=table["path"].combine_chunks())))
+        # Images that this listing lacks stay known: another seed or split of the same root may list them.
+        listed_here = pc.is_in(known["path"], value_set=table["path"].combine_chunks())
+        others = known.filter(pc.invert(listed_here))
         payload = io.BytesIO()
         pq.write_table(pa.concat_tables([table, others]), payload, compression="zstd")
         store.write_checked(cache, payload.getvalue())
@@ -83,12 +89,14 @@ def _stamp(file: str) -> tuple[int, ...] | None:
     """`STAMP` of a file; None if there is none."""
     try:
         if remote.is_remote(file):
+            # The ones stand for a file's time of change and inode; 0 would mean that it cannot be recognised.
             return *remote.stamp(file), 1, 1
         status = regular_file(container_of(file) or file)
     except MissingError:
         return None
     # An inode is unsigned on some file systems, and times after the year 2262 have more than 63 bits.
-    return status.st_size, *(each % 2**63 for each in (status.st_mtime_ns, status.st_ctime_ns, status.st_ino))
+    limit = 2**63
+    return status.st_size, status.st_mtime_ns % limit, status.st_ctime_ns % limit, status.st_ino % limit
 
 
 def _digest(file: str) -> tuple[int, str]:
@@ -99,13 +107,20 @@ def _digest(file: str) -> tuple[int, str]:
 
 def _map_files(function: Callable[[str], object], root: str, paths: Sequence[str]) -> list[Any]:
     """Apply a function to each file in threads; many at once where storage is remote and slow to answer."""
-    step, threads = (16, REMOTE_REQUESTS) if remote.is_remote(root) else (FILES_AT_ONCE, min(8, os.cpu_count() or 1))
+    step = FILES_AT_ONCE
+    threads = min(8, os.cpu_count() or 1)
+    if remote.is_remote(root):
+        step = 16
+        threads = REMOTE_REQUESTS
 
     def part(first: int) -> list[object]:
         return [function(remote.joined(root, path)) for path in paths[first : first + step]]
 
+    results: list[Any] = []
     with ThreadPoolExecutor(threads) as pool:
-        return [result for results in pool.map(part, range(0, len(paths), step)) for result in results]
+        for some_results in pool.map(part, range(0, len(paths), step)):
+            results.extend(some_results)
+    return results
 
 
 def _read(cache: Path) -> pa.Table:
@@ -121,10 +136,12 @@ def _read(cache: Path) -> pa.Table:
 
 def _unchanged(known: pa.Table, *, paths: Sequence[str], stamps: np.ndarray) -> list[tuple[int, str] | None]:
     """(size, digest) of each path whose stamp is unchanged, else None; always None without an inode."""
-    rows = pc.index_in(pa.array(paths, type=pa.string()), value_set=known["path"].combine_chunks())
+    known_paths = known["path"].combine_chunks()
+    rows = pc.index_in(pa.array(paths, type=pa.string()), value_set=known_paths)
     kept = known.take(rows)  # nulls where a path is unknown
     same = stamps[:, -1] != 0
     for name, column in zip(STAMP, stamps.T, strict=True):
-        same &= pc.fill_null(pc.equal(kept[name], pa.array(column)), False).to_numpy()
+        equal = pc.equal(kept[name], pa.array(column))
+        same &= pc.fill_null(equal, False).to_numpy()
     files = zip(kept["size"].to_pylist(), kept["digest"].to_pylist(), strict=True)
     return [file if unchanged else None for file, unchanged in zip(files, same.tolist(), strict=True)]

@@ -37,16 +37,20 @@ def draw(split: Split, *, class_names: list[str], shots: int, seed: int, origin:
                 f"{origin}: class {class_names[label]!r} has {len(members)} training images, fewer than "
                 f"fewshot.shots = {shots}; add images or lower fewshot.shots"
             )
-        members = members[np.argsort([split.paths[i] for i in members], kind="stable")]
+        # By path first: a draw must not depend on the order in which a file system or a list names the images.
+        paths = [split.paths[i] for i in members]
+        members = members[np.argsort(paths, kind="stable")]
         generator = np.random.default_rng([seed, label])
-        positions.append(members[np.sort(generator.permutation(len(members))[:shots])])
+        drawn = generator.permutation(len(members))[:shots]
+        positions.append(members[np.sort(drawn)])
     return np.concatenate(positions)
 
 
 def by_label(split: Split, *, n_classes: int) -> list[np.ndarray]:
     """Positions of the images of each class."""
     order = np.argsort(split.labels, kind="stable")
-    return np.split(order, np.searchsorted(split.labels[order], np.arange(1, n_classes)))
+    borders = np.searchsorted(split.labels[order], np.arange(1, n_classes))
+    return np.split(order, borders)
 
 
 def split_of_seed(manifest: pa.Table, *, seed: int) -> pa.Table:
@@ -59,7 +63,10 @@ def split_of_seed(manifest: pa.Table, *, seed: int) -> pa.Table:
     import pyarrow.compute as pc
 
     seeds = manifest["seeds"].combine_chunks()
-    rows = pc.list_parent_indices(seeds).to_numpy()[pc.list_flatten(seeds).to_numpy() == seed]
+    # An image may be in the draws of several seeds, so its cell is a list.
+    row_of_draw = pc.list_parent_indices(seeds).to_numpy()
+    seed_of_draw = pc.list_flatten(seeds).to_numpy()
+    rows = row_of_draw[seed_of_draw == seed]
     if not len(rows):
         raise MismatchError(f"the manifest has no few-shot images of seed {seed}; run `dvc repro prepare`")
     return pa.table({"path": manifest["path"].take(rows), "label": manifest["label"].take(rows), "row": rows})
@@ -77,8 +84,11 @@ def pickled(split: Split, *, class_names: list[str], folder: str, shots: int, se
     path = Path(folder) / f"shot_{shots}-seed_{seed}.pkl"
     rows = _read_pickle(path)
     positions_of: dict[str, list[int]] = {}
+    # By file name, because the folders in front of it may differ: else each of the pickle's images would be compared
+    # with all 1.3 million of ImageNet.
     for i, image in enumerate(split.paths):
-        positions_of.setdefault(image.rpartition("/")[2], []).append(i)
+        file_name = image.rpartition("/")[2]
+        positions_of.setdefault(file_name, []).append(i)
     positions = [_position(image, positions_of, paths=split.paths) for image, _, _ in rows]
     unknown = [image for (image, _, _), position in zip(rows, positions, strict=True) if position < 0]
     if unknown:
@@ -91,10 +101,12 @@ def pickled(split: Split, *, class_names: list[str], folder: str, shots: int, se
                 "use splits made for this class order"
             )
     counts = np.bincount(split.labels[positions], minlength=len(class_names))
-    if (counts != shots).any():
-        label = int((counts != shots).argmax())
+    is_wrong = counts != shots
+    if is_wrong.any():
+        label = int(is_wrong.argmax())
         raise DataError(f"{path}: class {class_names[label]!r} has {counts[label]} images, expected {shots}")
-    return np.array(sorted(positions, key=lambda i: (split.labels[i], split.paths[i])), dtype=np.int64)
+    positions.sort(key=lambda i: (split.labels[i], split.paths[i]))
+    return np.array(positions, dtype=np.int64)
 
 
 class _Datum:
@@ -118,7 +130,8 @@ def _read_pickle(path: Path) -> list[tuple[str, int, str]]:
         with path.open("rb") as file:
             data = _Restricted(file).load()
         rows = [(str(item._impath), item._label, str(item._classname)) for item in data["train"]]
-        return TypeAdapter(list[tuple[str, Label, str]]).validate_python(rows, strict=True)
+        adapter = TypeAdapter(list[tuple[str, Label, str]])
+        return adapter.validate_python(rows, strict=True)
     except Exception as error:  # a broken or hostile pickle may raise anything
         raise DataError(
             f"{path} is refused ({reason_of(error)}); expected a dict whose 'train' is a list of Dassl's Datum"
@@ -128,9 +141,12 @@ def _read_pickle(path: Path) -> list[tuple[str, int, str]]:
 def _position(image: str, positions_of: dict[str, list[int]], *, paths: list[str]) -> int:
     """Position of the only path that agrees with `image` from the end, over the length of the shorter one; else -1."""
     steps = image.replace("\\", "/").split("/")[::-1]
-    same = [
-        i
-        for i in positions_of.get(steps[0], ())
-        if all(a == b for a, b in zip(paths[i].split("/")[::-1], steps, strict=False))
-    ]
-    return same[0] if len(same) == 1 else -1
+    same = []
+    for i in positions_of.get(steps[0], ()):
+        steps_here = paths[i].split("/")[::-1]
+        if all(a == b for a, b in zip(steps_here, steps, strict=False)):
+            same.append(i)
+    # An image that agrees with two of ours could be either: it counts as unknown, and the caller refuses it.
+    if len(same) != 1:
+        return -1
+    return same[0]

@@ -44,12 +44,17 @@ def read(root: str, *, wanted: Collection[str] = SPLIT_FOLDERS, class_names: str
     top = subfolders(base)
     with_classes = [name for name in SPLIT_FOLDERS if name in top and subfolders(base / name)]
     only_splits = bool(with_classes) or {*top} <= {*SPLIT_FOLDERS}
-    for name in SPLIT_FOLDERS:
-        if name in top and name in wanted and name not in with_classes and only_splits:
-            raise DataError(f"{base / name} has no class folders; expected {base / name}/<class>/<image>")
+    if only_splits:
+        for name in SPLIT_FOLDERS:
+            if name in top and name in wanted and name not in with_classes:
+                raise DataError(f"{base / name} has no class folders; expected {base / name}/<class>/<image>")
     split_folders = {name: base / name for name in with_classes} or {"test": base}
+    # If none of the wanted splits is there, all are listed, so that the caller's error can name them.
     folders = {name: folder for name, folder in split_folders.items() if name in wanted} or split_folders
-    classes = sorted({name for folder in folders.values() for name in subfolders(folder)})
+    class_folders: set[str] = set()
+    for folder in folders.values():
+        class_folders.update(subfolders(folder))
+    classes = sorted(class_folders)
     if not classes:
         raise DataError(
             f"{root} has no class folders; expected {root}/train/<class>/<image> and {root}/test/<class>/<image>, "
@@ -57,9 +62,14 @@ def read(root: str, *, wanted: Collection[str] = SPLIT_FOLDERS, class_names: str
         )
     splits = {name: list_split(base, folder=folder, classes=classes) for name, folder in folders.items()}
     names_file = Path(class_names) if class_names else base / "classnames.txt"
-    renamed = read_class_names(names_file) if class_names or os.path.lexists(names_file) else {}
-    names = renamed or {name: name for name in classes}
-    return Listing(root, names_of(classes, renamed=names, origin=str(names_file)), splits, origin=root)
+    renamed = {}
+    # A broken link counts as a file that is there: whoever made it meant the classes to be renamed.
+    if class_names or os.path.lexists(names_file):
+        renamed = read_class_names(names_file)
+    if not renamed:
+        renamed = {name: name for name in classes}
+    names = names_of(classes, renamed=renamed, origin=str(names_file))
+    return Listing(root, names, splits, origin=root)
 
 
 def divided(listing: Listing, *, fraction: float, test_split: str) -> Listing:
@@ -74,7 +84,11 @@ def divided(listing: Listing, *, fraction: float, test_split: str) -> Listing:
         DataError: the folder has splits already.
         MissingError: an image is gone.
     """
-    if set(listing.splits) != {"test"} or any(path.startswith("test/") for path in listing.splits["test"].paths):
+    is_divided = set(listing.splits) != {"test"}
+    if not is_divided:
+        # A folder that holds nothing but test/ is listed like one without splits, but for its paths.
+        is_divided = any(path.startswith("test/") for path in listing.splits["test"].paths)
+    if is_divided:
         raise DataError(
             f"{listing.origin} is divided into {', '.join(listing.splits)} already; test_fraction is for a folder of "
             "classes without train/ and test/: remove it, or move the classes up"
@@ -84,10 +98,10 @@ def divided(listing: Listing, *, fraction: float, test_split: str) -> Listing:
     images = listing.splits["test"]
     _, hexes = digests.of_images(listing.root, images.paths, origin=listing.origin)
     for_test = np.array([is_test(digest, fraction=fraction) for digest in hexes], dtype=bool)
-    splits = {
-        name: Split([images.paths[i] for i in np.flatnonzero(mask).tolist()], images.labels[mask])
-        for name, mask in (("train", ~for_test), (test_split, for_test))
-    }
+    splits = {}
+    for name, mask in (("train", ~for_test), (test_split, for_test)):
+        paths = [images.paths[i] for i in np.flatnonzero(mask).tolist()]
+        splits[name] = Split(paths, images.labels[mask])
     origin = f"{listing.origin} ({100 * fraction:g} % for testing, by digest)"
     return dataclasses.replace(listing, splits=splits, origin=origin)
 
@@ -138,7 +152,8 @@ def list_split(base: Path, *, folder: Path, classes: Sequence[str]) -> Split:
                 raise DataError(f"{folder / name} holds no images; add some or remove the folder")
             paths.extend(f"{prefix}{name}/{image}" for image in images)
             counts[label] = len(images)
-    return Split(paths, np.repeat(np.arange(len(classes), dtype=np.int64), counts))
+    labels = np.arange(len(classes), dtype=np.int64)
+    return Split(paths, np.repeat(labels, counts))
 
 
 def read_class_names(path: Path) -> dict[str, str]:
@@ -155,7 +170,9 @@ def read_class_names(path: Path) -> dict[str, str]:
         line = text.strip()
         if not line:
             continue
-        folder, _, name = line.partition("\t" if "\t" in line else " ")
+        # With a tab between them, the folder's own name may have spaces.
+        separator = "\t" if "\t" in line else " "
+        folder, _, name = line.partition(separator)
         if not name.strip():
             raise DataError(f"{path}, line {number}: {line!r} should be: folder, a space, class name")
         if folder in names:
@@ -196,7 +213,9 @@ def _images(folder: Path, *, depth: int) -> Iterator[str]:
             "that leads back"
         )
     for entry in _entries(folder):
-        if os.path.splitext(entry.name)[1].lower() in IMAGE_SUFFIXES:
+        suffix = os.path.splitext(entry.name)[1]
+        if suffix.lower() in IMAGE_SUFFIXES:
+            # The directory entry itself says what most files are, without a call to the system for each.
             if not entry.is_file(follow_symlinks=False):
                 regular_file(entry.path)
             yield entry.name

@@ -60,23 +60,28 @@ def build(listing: Listing, *, name: str, params: DatasetParams, shots: int, see
     table, names = select(listing, params=params, shots=shots, seeds=seeds)
     paths = table["path"].to_pylist()
     sizes, hexes = digests.of_images(listing.root, paths, origin=listing.origin)
+    name_by_label = pa.array(names, type=pa.string())
     columns = {
         "path": table["path"],
         "label": table["label"],
-        "class_name": pa.array(names, type=pa.string()).take(table["label"].combine_chunks()),
+        "class_name": name_by_label.take(table["label"].combine_chunks()),
         "split": table["split"],
         "size": pa.array(sizes, type=pa.int64()),
         "digest": hexes,
         "seeds": table["seeds"],
     }
+    is_test = pc.equal(table["split"], "test")
     comparable, reason = paper.comparable(
         params.layout,
         dataset=name,
         template=params.template,
         test_split=params.test_split,
-        n_test=pc.sum(pc.equal(table["split"], "test")).as_py(),
+        n_test=pc.sum(is_test).as_py(),
         n_classes=len(names),
     )
+    fewshot_source = None
+    if params.role == "source":
+        fewshot_source = params.fewshot_pickles or "drawn by shots and seed"
     attributes = {
         "dataset": name,
         "root": listing.root,
@@ -86,7 +91,7 @@ def build(listing: Listing, *, name: str, params: DatasetParams, shots: int, see
         "layout": params.layout,
         "test_split": params.test_split,
         "split_source": listing.origin,
-        "fewshot_source": (params.fewshot_pickles or "drawn by shots and seed") if params.role == "source" else None,
+        "fewshot_source": fewshot_source,
         "paper_comparable": comparable,
         "reason": reason,
     }
@@ -104,7 +109,8 @@ def select(listing: Listing, *, params: DatasetParams, shots: int, seeds: list[i
         seeds_of = _seeds_by_image(train, listing=listing, params=params, shots=shots, seeds=seeds)
         images = sorted(seeds_of)
         few_shot = Split([train.paths[i] for i in images], train.labels[images])
-        table = pa.concat_tables([table, _rows(few_shot, split="train", seeds=[seeds_of[i] for i in images])])
+        seeds_of_images = [seeds_of[i] for i in images]
+        table = pa.concat_tables([table, _rows(few_shot, split="train", seeds=seeds_of_images)])
     table = table.sort_by([("split", "ascending"), ("label", "ascending"), ("path", "ascending")])
     return table.combine_chunks(), listing.class_names
 
@@ -119,7 +125,8 @@ def _seeds_by_image(
         draw = partial(fewshot.draw, origin=listing.origin)
     seeds_of: dict[int, list[int]] = {}
     for seed in sorted(seeds):
-        for i in draw(train, class_names=listing.class_names, shots=shots, seed=seed).tolist():
+        drawn = draw(train, class_names=listing.class_names, shots=shots, seed=seed)
+        for i in drawn.tolist():
             seeds_of.setdefault(i, []).append(seed)
     return seeds_of
 
@@ -164,7 +171,11 @@ def read_listing(name: str, *, params: DatasetParams) -> Listing:
 
 
 def _listed(name: str, *, params: DatasetParams) -> Listing:
-    root, wanted = params.root, {params.test_split, "train"} if params.role == "source" else {params.test_split}
+    root = params.root
+    wanted = {params.test_split}
+    if params.role == "source":
+        # Training images of a target are never read, so no result can depend on them.
+        wanted.add("train")
     kind, _, argument = params.layout.partition(":")
     if kind == "imagefolder":
         return folder.read(root, wanted=wanted, class_names=params.class_names)
@@ -183,8 +194,12 @@ def _check_watched(listing: Listing, *, watch: str) -> None:
     """Refuse images that are below `watch` only through a link to a folder elsewhere, which DVC does not follow."""
     if remote.is_remote(listing.root) or not Path(watch).is_dir():
         return
-    top, root = os.path.realpath(watch) + os.sep, os.path.realpath(listing.root)
-    folders = {path.rpartition("/")[0] for split in listing.splits.values() for path in split.paths}
+    top = os.path.realpath(watch) + os.sep
+    root = os.path.realpath(listing.root)
+    # A folder's images are all behind the same links, so each folder is resolved once.
+    folders: set[str] = set()
+    for split in listing.splits.values():
+        folders.update(path.rpartition("/")[0] for path in split.paths)
     for name in sorted(folders):
         place = os.path.join(root, name, "")
         target = os.path.join(os.path.realpath(place), "")

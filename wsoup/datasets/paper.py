@@ -43,7 +43,9 @@ class PaperDataset:
     @property
     def gpt_names(self) -> dict[str, str]:
         """Classes with another name in the authors' GPT texts (source/gpt_helpers.py:194)."""
-        return {"newt": "smooth newt", "tights": "maillot"} if self.gpt == "imagenet" else {}
+        if self.gpt != "imagenet":
+            return {}
+        return {"newt": "smooth newt", "tights": "maillot"}
 
 
 PAPER: dict[str, PaperDataset] = {
@@ -140,6 +142,7 @@ def comparable(
         return False, f"{n_test:,} test images, the paper has {paper.n_test:,}"
     if n_classes not in (None, paper.n_classes):
         return False, f"{n_classes:,} classes, the paper has {paper.n_classes:,}"
+    # The field of a template may be written in either way, and means the same.
     if template.replace("{c}", "{}") != paper.template:
         return False, f"template {template!r}, the authors' is {paper.template!r}"
     return True, f"CoOp's split, {paper.n_test:,} test images, the authors' template"
@@ -149,4 +152,6 @@ def paper_dataset(layout: str, *, dataset: str) -> PaperDataset | None:
     kind, _, name = layout.partition(":")
     if kind == "laion":  # tested on ImageNet
         return PAPER["imagenet"]
-    return PAPER.get(name or dataset) if kind == "coop" else None
+    if kind != "coop":
+        return None
+    return PAPER.get(name or dataset)

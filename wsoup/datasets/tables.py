@@ -68,8 +68,12 @@ def read(file: str, *, root: str, wanted: Collection[str], class_names: str | No
             "one class name per line"
         )
     paths = [relative(image, origin=str(path)) for image in columns.path]
-    others = (columns.label or repeat(None), columns.class_name or repeat(None), columns.split or repeat("test"))
-    return listed(list(zip(paths, *others, strict=False)), names=names, root=root, wanted=wanted, origin=str(path))
+    labels = columns.label or repeat(None)
+    names_of_images = columns.class_name or repeat(None)
+    splits = columns.split or repeat("test")
+    # Not strict: a repeated default has no end.
+    rows = list(zip(paths, labels, names_of_images, splits, strict=False))
+    return listed(rows, names=names, root=root, wanted=wanted, origin=str(path))
 
 
 def _load(path: Path) -> dict[str, list[Any]]:
@@ -79,11 +83,14 @@ def _load(path: Path) -> dict[str, list[Any]]:
         if suffix == ".parquet":
             table = pq.read_table(path, partitioning=None)
         elif suffix in (".csv", ".tsv"):
-            parse = pa_csv.ParseOptions(delimiter="\t" if suffix == ".tsv" else ",")
+            delimiter = "\t" if suffix == ".tsv" else ","
+            parse = pa_csv.ParseOptions(delimiter=delimiter)
+            # Without types a column of class names that are all numbers would be read as numbers.
             convert = pa_csv.ConvertOptions(column_types=CSV_TYPES)
             table = pa_csv.read_csv(path, parse_options=parse, convert_options=convert)
         else:
             raise DataError(f"{path}: expected a .csv, .tsv or .parquet file")
+        # A damaged file may be read without an error: this looks at every value.
         table.validate(full=True)
         return {name: table[name].to_pylist() for name in CSV_TYPES if name in table.column_names}
     except (pa.ArrowException, KeyError, OSError, UnicodeError) as error:
@@ -123,13 +130,16 @@ def read_saved(root: str, *, wanted: Collection[str]) -> Listing:
     """
     base = require_folder(root)
     splits = {name: f"{name}/" for name in subfolders(base) if (base / name / "state.json").is_file()}
-    splits = {"test": ""} if (base / "state.json").is_file() else splits
+    # A single saved Dataset has its state.json in the folder itself.
+    if (base / "state.json").is_file():
+        splits = {"test": ""}
     if not splits:
         raise MissingError(f"{base} holds no dataset saved by `save_to_disk` (no folder in it has a state.json)")
     class_names: list[str] = []
     rows: list[Row] = []
     for split, prefix in splits.items():
-        if SPLIT_NAMES.get(split, split) in wanted:
+        our_name = SPLIT_NAMES.get(split, split)
+        if our_name in wanted:
             names, images = _saved_split(base / prefix)
             if class_names and names != class_names:
                 raise DataError(f"{root}: split {split!r} has other class names than those above it; {SAVE_AGAIN}")
@@ -149,18 +159,22 @@ def _saved_split(folder: Path) -> tuple[list[str], list[tuple[str, int]]]:
             f"{folder}: expected one Image and one ClassLabel column, found {images} and {classes}; "
             "remove or cast columns and save it again"
         )
+    (image,) = images
+    (label_column,) = classes
     rows = []
-    for name in (file.filename for file in files):
-        labels = _labels(folder / name, image=images[0], label=classes[0])
-        rows += [(f"{name}/{images[0]}/{row}", label) for row, label in enumerate(labels)]
-    return features[classes[0]].names or [], rows
+    for file in files:
+        name = file.filename
+        labels = _labels(folder / name, image=image, label=label_column)
+        rows += [(f"{name}/{image}/{row}", label) for row, label in enumerate(labels)]
+    return features[label_column].names or [], rows
 
 
 def _labels(file: Path, *, image: str, label: str) -> list[int]:
     """N labels of one Arrow file; checks that it holds the images themselves."""
     table = arrow_table(str(file))
     try:
-        cells, labels = pc.struct_field(table[image], "bytes"), table[label].cast(pa.int64())
+        cells = pc.struct_field(table[image], "bytes")
+        labels = table[label].cast(pa.int64())
     except (KeyError, pa.ArrowException) as error:
         raise DataError(
             f"{file}: expected images with their bytes in column {image!r} and whole numbers in column {label!r} "

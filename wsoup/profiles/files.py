@@ -9,7 +9,6 @@ import io
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -71,22 +70,28 @@ def filled(text: str, values: Mapping[str, Any], *, head: str | None = None) -> 
         head: comment lines that replace the first ones.
     """
     for path, value in values.items():
-        section, *keys = path.split(".")
-        start, stop = _section(text, section)
-        yaml, out = YAML(), io.StringIO()
+        *outer, key = path.split(".")
+        # Only the section goes through the parser, and every other byte of the file stays as it is.
+        start, stop = _section(text, path.partition(".")[0])
+        yaml = YAML()
         yaml.Representer = _Representer
         yaml.preserve_quotes = True  # and lines are broken where DVC breaks them
-        node = document = yaml.load(text[start:stop])
-        *outer, key = section, *keys
+        document = yaml.load(text[start:stop])
+        node = document
         for name in outer:
             node = node[name]
         if value is None:
             del node[key]
         else:
             node[key] = value
+        out = io.StringIO()
         yaml.dump(document, out)
         text = text[:start] + out.getvalue() + text[stop:]
-    return text if head is None else re.sub(r"\A(#.*\n)+", lambda _: SCHEMA.format("data/") + head, text)
+    if head is None:
+        return text
+    first_lines = SCHEMA.format("data/") + head
+    # A function, because `re.sub` would take a backslash in the text for an escape.
+    return re.sub(r"\A(#.*\n)+", lambda _: first_lines, text)
 
 
 class _Representer(RoundTripRepresenter):
@@ -106,9 +111,11 @@ _Representer.add_representer(float, _Representer.represent_float)
 def _section(text: str, name: str) -> tuple[int, int]:
     """Where a section begins and ends, without the empty lines and comments before the next one."""
     start = text.index(f"\n{name}:") + 1
+    # A dash belongs to the section: DVC's writer does not indent the items of a list.
     after = re.compile(r"(?m)^[^\s#-]").search(text, start + 1)
-    section = text[start : after.start() if after else len(text)]
-    return start, start + len(re.sub(r"(?m)(^[ \t]*(#.*)?\n)*\Z", "", section))
+    stop = after.start() if after else len(text)
+    section = re.sub(r"(?m)(^[ \t]*(#.*)?\n)*\Z", "", text[start:stop])
+    return start, start + len(section)
 
 
 def unchanged(out: Path, *, text: str) -> bool:
@@ -123,20 +130,29 @@ def write(text: str, *, out: Path) -> list[str]:
     """
     write_bytes(out, text.encode())
     ignored = _ignore(text, folder=out.resolve().parent)
-    return [f".gitignore names {', '.join(ignored)}: images stay out of git"] if ignored else []
+    if not ignored:
+        return []
+    return [f".gitignore names {', '.join(ignored)}: images stay out of git"]
 
 
 def _ignore(text: str, *, folder: Path) -> list[str]:
     """Add image folders below `folder` to its .gitignore if `git add` would take any of their files."""
-    datasets = parse_yaml(text, origin="params.yaml")["datasets"].values()
-    roots = [Path(dataset.get("root", dataset["watch"])).resolve() for dataset in datasets]
-    inside = [root.relative_to(folder).as_posix() for root in roots if folder in root.parents]
-    others = partial(git, "ls-files", "--others", "--exclude-standard", "--directory", "--", folder=folder)
-    new = [f"/{root}/" for root in inside if others(root)]
+    datasets = parse_yaml(text, origin="params.yaml")["datasets"]
+    new = []
+    for dataset in datasets.values():
+        root = Path(dataset.get("root", dataset["watch"])).resolve()
+        if folder not in root.parents:
+            continue
+        inside = root.relative_to(folder).as_posix()
+        # Git's own list, so that a folder whose files are ignored or tracked already gets no line.
+        if git("ls-files", "--others", "--exclude-standard", "--directory", "--", inside, folder=folder):
+            new.append(f"/{inside}/")
     if new:
         file = folder / ".gitignore"
-        existing = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-        write_bytes(file, "".join(f"{line}\n" for line in (*existing, *new)).encode())
+        lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+        lines += new
+        content = "".join(f"{line}\n" for line in lines)
+        write_bytes(file, content.encode())
     return new
 
 
@@ -154,9 +170,13 @@ def methods_of(group: str, *, world: str = "paper", soups: Collection[str] | Non
     if group not in GROUPS:
         raise ParamsError(f"--methods {group!r} must be one of {', '.join(GROUPS)}")
     chosen = {}
-    for name, method in yaml.safe_load((DATA / world / "methods.yaml").read_text(encoding="utf-8")).items():
-        groups, soup = method.pop("group"), method["soup"]
-        if group in ("all", *groups) and (soups is None or soup in ("class_name", *soups)):
+    content = (DATA / world / "methods.yaml").read_text(encoding="utf-8")
+    for name, method in yaml.safe_load(content).items():
+        groups = method.pop("group")
+        soup = method["soup"]
+        is_in_group = group == "all" or group in groups
+        has_soup = soups is None or soup == "class_name" or soup in soups
+        if is_in_group and has_soup:
             chosen[name] = method
         if group not in ("diversity", "all"):  # the figure of accuracy during training is theirs
             method.pop("snapshots", None)
@@ -228,14 +248,17 @@ class Paper:
         if self.words is not None:
             values |= self._words(self.words)
             for method in chosen.values():
+                # ProDA and the CoOp ensemble start from words too: from the same list as the pool.
                 if method["tune"]["kind"] == "soft_descriptors":
                     method["tune"] = method["tune"] | {"words": self.words}
         values |= self._encoder()
         values |= self._waffle()
         if gpt is None:
-            return filled(template("paper"), {**values, **dict.fromkeys(DESCRIPTOR_SOUPS)}, head=WITHOUT)
-        pool = {"candidates.descriptors.paths": [f"{gpt}/descriptors_imagenet.json"], "candidates.watch": gpt}
-        return filled(template("paper"), {**values, **pool})
+            values |= dict.fromkeys(DESCRIPTOR_SOUPS)
+            return filled(template("paper"), values, head=WITHOUT)
+        values["candidates.descriptors.paths"] = [f"{gpt}/descriptors_imagenet.json"]
+        values["candidates.watch"] = gpt
+        return filled(template("paper"), values)
 
     def _encoder(self) -> dict[str, Any]:
         """Values for `filled`: the model and its weights, if they are not the template's."""
@@ -271,14 +294,19 @@ class Paper:
     @staticmethod
     def _words(path: str) -> dict[str, Any]:
         """Values for `filled`: the whole list of words, with the authors' count if the file does not exist yet."""
-        count = len(texts_of(path)) if Path(path).is_file() else Settings.of_paper().pools["words"]["count"]
+        count = Settings.of_paper().pools["words"]["count"]
+        if Path(path).is_file():
+            count = len(texts_of(path))
         return {"candidates.words.path": path, "candidates.words.watch": path, "candidates.words.count": count}
 
     def _datasets(self) -> dict[str, dict[str, Any]]:
         """Section datasets, the source first. With another source ImageNet is a target, and its shifts are left out."""
         source, _, laion = self.source.partition(":")
         sources = [name for name, known in PAPER.items() if known.role != "dg"]  # the shifts have test images only
-        if (source == "laion") != bool(laion) or source not in (*sources, "laion"):
+        is_known = source in sources or source == "laion"
+        # LAION's images may lie anywhere, and no other source has a folder of its own.
+        needs_folder = source == "laion"
+        if not is_known or needs_folder != bool(laion):
             raise ParamsError(
                 f"--source {self.source!r} is not one of the paper's datasets with training images: "
                 f"{', '.join(sources)}; or laion:FOLDER, the folder of LAION's images by ImageNet class"
@@ -291,21 +319,30 @@ class Paper:
         elif source != "imagenet":
             sections["imagenet"]["role"] = "xd"
         # The paper's single texts follow the plain template (the authors' main_crossdataset.alignment.py:74).
-        changes = {"role": "source"} | ({"template": PAPER["imagenet"].template} if single_texts(source) else {})
-        return {source: sections.pop(source) | changes, **sections}
+        first = sections.pop(source)
+        first["role"] = "source"
+        if single_texts(source):
+            first["template"] = PAPER["imagenet"].template
+        return {source: first, **sections}
 
     def _dataset(self, name: str) -> dict[str, Any]:
-        known, root, gpt = PAPER[name], self.data_root, self.gpt_descriptors
-        listed = "variants.txt" if name == "fgvc_aircraft" else known.splits or "classnames.txt"
+        known = PAPER[name]
+        # DVC watches the one file that lists the images, not 1.3 million images.
+        watched = known.splits or "classnames.txt"
+        if name == "fgvc_aircraft":
+            watched = "variants.txt"
         section: dict[str, Any] = {
             "role": known.role,
             "layout": f"coop:{name}",
-            "root": root,
-            "watch": f"{root}/{known.folder}/{listed}",
+            "root": self.data_root,
+            "watch": f"{self.data_root}/{known.folder}/{watched}",
             "template": known.template,
         }
         if known.baseline_template is not None:
             section["baseline_template"] = known.baseline_template
-        if gpt is not None:
-            section |= {"gpt_descriptors": f"{gpt}/descriptors_{known.gpt}.json", "gpt_wording": known.gpt_wording}
-        return section | ({"gpt_names": known.gpt_names} if known.gpt_names else {})
+        if self.gpt_descriptors is not None:
+            section["gpt_descriptors"] = f"{self.gpt_descriptors}/descriptors_{known.gpt}.json"
+            section["gpt_wording"] = known.gpt_wording
+        if known.gpt_names:
+            section["gpt_names"] = known.gpt_names
+        return section

@@ -55,9 +55,14 @@ def own(
     }
     text = files.filled(files.template("own"), values)
     parse_params(parse_yaml(text, origin="wsoup profile own"), origin="wsoup profile own")
-    better = "" if classes else changes(dict(zip(read.class_names, proposed(read.class_names), strict=True)))
+    if classes:
+        return text, ""
+    new_names = dict(zip(read.class_names, proposed(read.class_names), strict=True))
+    better = changes(new_names)
+    if not better:
+        return text, ""
     hint = f"class names that may read better: {better}; put them into a file for --classes, such as try's classes.txt"
-    return text, hint if better else ""
+    return text, hint
 
 
 def _sections(listings: Mapping[str, Listing], *, classes: str | None) -> dict[str, dict[str, Any]]:
@@ -66,7 +71,9 @@ def _sections(listings: Mapping[str, Listing], *, classes: str | None) -> dict[s
     source, *_ = listings
     for name, listing in listings.items():
         same = listing.class_names == listings[source].class_names
-        role = "source" if name == source else "dg" if same else "xd"
+        role = "dg" if same else "xd"
+        if name == source:
+            role = "source"
         sections[name] = {"role": role, "watch": listing.root, "template": TEMPLATE, "verify": True}
         if classes is not None and same:
             sections[name]["class_names"] = classes
@@ -75,8 +82,9 @@ def _sections(listings: Mapping[str, Listing], *, classes: str | None) -> dict[s
 
 def _shots(source: Listing) -> int:
     """16, or as many training images as the smallest class has."""
-    fewest = int(np.bincount(source.split("train").labels, minlength=len(source.class_names)).min())
-    return max(1, min(16, fewest))
+    train = source.split("train")
+    counts = np.bincount(train.labels, minlength=len(source.class_names))
+    return max(1, min(16, int(counts.min())))
 
 
 def _image_roots(images: str) -> list[Path]:
@@ -87,7 +95,9 @@ def _image_roots(images: str) -> list[Path]:
     inner = [base / name for name in folder.subfolders(base)]
     sources = [path for path in inner if (path / "train").is_dir()]
     if len(sources) != 1:
-        names = f"{len(sources)}: {', '.join(path.name for path in sources)}" if sources else "none"
+        names = "none"
+        if sources:
+            names = f"{len(sources)}: {', '.join(path.name for path in sources)}"
         raise DataError(
             f"{images} must hold train/<class>/<image> and test/<class>/<image>, or folders of which exactly one has "
             f"train/ (found {names}); the source needs training images of its own: --test-fraction 0.3 takes them from "
@@ -98,8 +108,12 @@ def _image_roots(images: str) -> list[Path]:
 
 def _name(root: Path) -> str:
     """A dataset's name, made from a folder's: letters, digits, dash and underscore."""
-    name = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in root.name).lstrip("-_")
-    return name or "images"
+    name = ""
+    for letter in root.name:
+        is_allowed = letter.isascii() and (letter.isalnum() or letter in "-_")
+        name += letter if is_allowed else "_"
+    # Names in params.yaml begin with a letter or a digit.
+    return name.lstrip("-_") or "images"
 
 
 def _encoder(model: str, *, pretrained: str) -> dict[str, Any]:
@@ -110,7 +124,10 @@ def _encoder(model: str, *, pretrained: str) -> dict[str, Any]:
             raise ParamsError("--pretrained is empty, which would mean random weights: give a tag or a file")
         values["pretrained"] = _absolute(pretrained)
     weights = EncoderParams.model_construct(**values).weights_file  # the whole params.yaml is checked at the end
-    return {**values, "precision": "fp32", "watch": NOTHING_TO_WATCH if weights is None else str(weights)}
+    values["precision"] = "fp32"
+    # DVC needs a path that exists, and a tag's weights are not in a file of the user's.
+    values["watch"] = NOTHING_TO_WATCH if weights is None else str(weights)
+    return values
 
 
 def _absolute(name: str) -> str:

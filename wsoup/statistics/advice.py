@@ -62,14 +62,17 @@ def advise(rows: Mapping[str, Right], *, n_classes: Mapping[str, int], confidenc
     """
     right = _same_seeds(rows)
     first, *others = right
-    accuracy = {name: float(np.mean([100.0 * hits.mean() for hits in row.values()])) for name, row in right.items()}
+    accuracy = {name: _accuracy(row) for name, row in right.items()}
     compared = [compare_images(right[name], right[first]).fixed for name in others]
-    gains = dict(zip(others, judge(compared, confidence=confidence), strict=True))
-    best = max(accuracy, key=lambda name: round(accuracy[name], 9))  # the first of equals
+    verdicts = judge(compared, confidence=confidence)
+    gains = dict(zip(others, verdicts, strict=True))
+    # Rounded, because means of equal counts may differ in their last bits; `max` then takes the first, the simplest.
+    best = max(accuracy, key=lambda name: round(accuracy[name], 9))
     use = best
     if HEAD in right:
         lead = compare_images(right[best], right[HEAD]).fixed
-        use = HEAD if lead.mean <= CLOSE * lead.se else best
+        if lead.mean <= CLOSE * lead.se:
+            use = HEAD
     sentence = _sentence(first, use, best, accuracy=accuracy, gains=gains)
     chance = not_above_chance(right[best], n_classes=n_classes, confidence=confidence)
     if chance is not None:
@@ -94,8 +97,12 @@ def not_above_chance(row: Right, *, n_classes: Mapping[str, int], confidence: fl
     low, _ = over_chance.interval(confidence)
     if low > 0:
         return None
-    accuracy = float(np.mean([100.0 * hits.mean() for hits in row.values()]))
-    return accuracy - over_chance.mean
+    return _accuracy(row) - over_chance.mean
+
+
+def _accuracy(row: Right) -> float:
+    """Per cent of right images, the mean over datasets with equal weights."""
+    return float(np.mean([100.0 * hits.mean() for hits in row.values()]))
 
 
 def _sentence(first: str, use: str, best: str, *, accuracy: Mapping[str, float], gains: Mapping[str, Verdict]) -> str:
@@ -110,7 +117,10 @@ def _sentence(first: str, use: str, best: str, *, accuracy: Mapping[str, float],
 def in_words(gain: Verdict) -> str:
     """A gain, its interval and what they mean: ``+4.1 points [+1.9, +6.3], more than noise``."""
     points = f"{signed(gain.mean)} points [{signed(gain.low)}, {signed(gain.high)}]"
-    return f"{points}, {'more than noise' if gain.sure else 'which may be noise'}"
+    meaning = "which may be noise"
+    if gain.sure:
+        meaning = "more than noise"
+    return f"{points}, {meaning}"
 
 
 def signed(value: float) -> str:
@@ -119,14 +129,22 @@ def signed(value: float) -> str:
     >>> signed(1.25), signed(-0.04)
     ('+1.2', '+0.0')
     """
-    return f"{round(value, 1) + 0.0:+.1f}"
+    # Adding 0.0 turns -0.0 into 0.0.
+    rounded = round(value, 1) + 0.0
+    return f"{rounded:+.1f}"
 
 
 def _same_seeds(rows: Mapping[str, Right]) -> dict[str, dict[str, np.ndarray]]:
     """Every row with as many seeds as the one with most: dataset -> (K, N) bool."""
-    stacked = {name: {data: np.atleast_2d(hits) for data, hits in row.items()} for name, row in rows.items()}
-    k = max((len(hits) for row in stacked.values() for hits in row.values()), default=1)
-    return {
-        name: {data: hits if len(hits) == k else hits.repeat(k, axis=0) for data, hits in row.items()}
-        for name, row in stacked.items()
-    }
+    n_seeds = 1
+    by_row: dict[str, dict[str, np.ndarray]] = {}
+    for name, row in rows.items():
+        by_row[name] = {}
+        for data, hits in row.items():
+            by_row[name][data] = np.atleast_2d(hits)
+            n_seeds = max(n_seeds, len(by_row[name][data]))
+    for row_of_seeds in by_row.values():
+        for data, hits in row_of_seeds.items():
+            if len(hits) != n_seeds:
+                row_of_seeds[data] = hits.repeat(n_seeds, axis=0)
+    return by_row

@@ -51,7 +51,8 @@ class Estimate:
         """Two-sided p value of no difference."""
         if self.se == 0:
             return 1.0 if self.mean == 0 else 0.0
-        return 2 * (1 - student_cdf(abs(self.mean) / self.se, df=self.df))
+        t = abs(self.mean) / self.se
+        return 2 * (1 - student_cdf(t, df=self.df))
 
 
 @dataclass(frozen=True)
@@ -70,12 +71,15 @@ class Comparison:
 
     def hangs_on(self, level: float) -> str | None:
         """The one dataset without which p exceeds `level` or the sign changes; None if there is none, or several."""
-        carriers = [
-            name
-            for name, others in self.without.items()
-            if others.p_value > level or (others.mean > 0) != (self.fixed.mean > 0)
-        ]
-        return carriers[0] if len(carriers) == 1 else None
+        carriers = []
+        for name, others in self.without.items():
+            is_noise = others.p_value > level
+            is_reversed = (others.mean > 0) != (self.fixed.mean > 0)
+            if is_noise or is_reversed:
+                carriers.append(name)
+        if len(carriers) != 1:
+            return None
+        return carriers[0]
 
 
 @dataclass(frozen=True)
@@ -108,25 +112,32 @@ def judge(estimates: Sequence[Estimate], *, confidence: float) -> list[Verdict]:
     Holm goes through n comparisons by rising p, at levels alpha / n, alpha / (n - 1) and so on, and stops at the first
     that is noise: that one and all after it have its level. Adjusted p values are these p times n, n - 1 and so on.
     """
-    n, alpha = len(estimates), 1 - confidence
+    n = len(estimates)
+    alpha = 1 - confidence
     p_values = np.array([each.p_value for each in estimates], dtype=np.float64)
     order = np.argsort(p_values, kind="stable")
     ranks = np.argsort(order)
-    scaled = np.minimum(1.0, np.arange(n, 0, -1) * p_values[order])
-    adjusted: list[float] = np.maximum.accumulate(scaled)[ranks].tolist()
+    factors = np.arange(n, 0, -1)
+    scaled = np.minimum(1.0, factors * p_values[order])
+    # Holm stops at the first comparison that is noise, so no later one may have a smaller p value than an earlier one.
+    rising = np.maximum.accumulate(scaled)
+    adjusted: list[float] = rising[ranks].tolist()
     n_sure = sum(p <= alpha for p in adjusted)
-    levels = [alpha / (n - min(int(rank), n_sure)) for rank in ranks]
-    return [
-        Verdict(
-            each.mean,
-            max(-100.0, each.interval(1 - level)[0]),
-            min(100.0, each.interval(1 - level)[1]),
-            p=p,
-            level=level,
-            word="noise" if p > alpha else "better" if each.mean > 0 else "worse",
-        )
-        for each, p, level in zip(estimates, adjusted, levels, strict=True)
-    ]
+    verdicts = []
+    for estimate, rank, p in zip(estimates, ranks.tolist(), adjusted, strict=True):
+        level = alpha / (n - min(rank, n_sure))
+        low, high = estimate.interval(1 - level)
+        if p > alpha:
+            word = "noise"
+        elif estimate.mean > 0:
+            word = "better"
+        else:
+            word = "worse"
+        # With few images Student's interval may leave the range of a difference between two percentages.
+        low = max(-100.0, low)
+        high = min(100.0, high)
+        verdicts.append(Verdict(estimate.mean, low, high, p=p, level=level, word=word))
+    return verdicts
 
 
 def compare_images(first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray]) -> Comparison:
@@ -139,17 +150,23 @@ def compare_images(first: Mapping[str, np.ndarray], second: Mapping[str, np.ndar
     Raises:
         ValueError: datasets, seeds or images differ, or there are none.
     """
-    if not first or {name: a.shape for name, a in first.items()} != {name: a.shape for name, a in second.items()}:
+    shapes = {name: right.shape for name, right in first.items()}
+    other_shapes = {name: right.shape for name, right in second.items()}
+    if not first or shapes != other_shapes:
         raise ValueError("two classifiers can be compared on the same datasets, seeds and images only")
-    differences = [100.0 * (first[name].astype(np.float64) - second[name]) for name in first]
+    differences = []
+    for name, right in first.items():
+        # Booleans cannot be subtracted.
+        differences.append(100.0 * (right.astype(np.float64) - second[name]))
     added = 1 / len(differences)
     images = [_changed_images(each.mean(axis=0), added=added) for each in differences]
     cells = np.stack([each.mean(axis=1) for each in differences])  # (D, K)
-    without = {
-        name: _fixed(np.delete(cells, i, axis=0), images=images[:i] + images[i + 1 :])
-        for i, name in enumerate(first)
-        if len(cells) > 1
-    }
+    without = {}
+    if len(cells) > 1:
+        for i, name in enumerate(first):
+            other_cells = np.delete(cells, i, axis=0)
+            other_images = images[:i] + images[i + 1 :]
+            without[name] = _fixed(other_cells, images=other_images)
     return Comparison(_fixed(cells, images=images), over_datasets(cells), without)
 
 
@@ -164,8 +181,12 @@ def compare_counts(first: np.ndarray, second: np.ndarray, *, n_images: np.ndarra
         n_images: (D,) images of each dataset.
     """
     added = 1 / len(n_images)
-    shares = [(counts.mean(axis=1) + added / 2) / (n_images + added) for counts in (first, second)]
-    variances = sum(1e4 * share * (1 - share) for share in shares) / n_images
+    variances = np.zeros(len(n_images))
+    for counts in (first, second):
+        n_correct = counts.mean(axis=1) + added / 2
+        share = n_correct / (n_images + added)
+        variances += 1e4 * share * (1 - share)
+    variances /= n_images
     images = [(float(variance), float(n)) for variance, n in zip(variances, n_images, strict=True)]
     cells = 100.0 * (first - second) / n_images[:, None]
     return Comparison(_fixed(cells, images=images), over_datasets(cells))
@@ -175,25 +196,37 @@ def over_datasets(differences: np.ndarray) -> Estimate | None:
     """The estimate with datasets resampled, from differences (D, K) in points; None for a single dataset."""
     if len(differences) < 2:
         return None
-    return _combined(float(differences.mean()), [_part(differences.mean(axis=0)), _part(differences.mean(axis=1))])
+    of_seeds = _part(differences.mean(axis=0))
+    of_datasets = _part(differences.mean(axis=1))
+    return _combined(float(differences.mean()), [of_seeds, of_datasets])
 
 
 def _fixed(cells: np.ndarray, *, images: Sequence[Part]) -> Estimate:
     """With datasets held fixed, from differences (D, K) in points and each dataset's variance between images."""
-    shared = [(variance / len(cells) ** 2, df) for variance, df in images]
-    return _combined(float(cells.mean()), [_part(cells.mean(axis=0)), *shared])
+    # The mean over D datasets has the sum of their variances, divided by D squared.
+    of_images = [(variance / len(cells) ** 2, df) for variance, df in images]
+    of_seeds = _part(cells.mean(axis=0))
+    return _combined(float(cells.mean()), [of_seeds, *of_images])
 
 
 def _changed_images(differences: np.ndarray, *, added: float) -> Part:
     """Variance of the mean of N images' differences in points, plus `added` / 2 images gained and as many lost."""
+    # Twice `added`: Agresti and Min add as many images that do not change, so that all four cells of the table grow.
     n = len(differences) + 2 * added
-    squares = float((differences**2).sum()) + 1e4 * added - float(differences.sum()) ** 2 / n
-    return squares / (n - 1) / n, n - 1
+    total = float(differences.sum())
+    squares = float((differences**2).sum()) + 1e4 * added
+    squares -= total**2 / n
+    variance = squares / (n - 1)
+    return variance / n, n - 1
 
 
 def _part(values: np.ndarray) -> Part:
     """Variance of the mean of n values; 0 for a single value, which says nothing about it."""
-    return (float(values.var(ddof=1)) / len(values), len(values) - 1.0) if len(values) > 1 else (0.0, math.inf)
+    n = len(values)
+    if n < 2:
+        return 0.0, math.inf
+    variance = float(values.var(ddof=1))
+    return variance / n, n - 1.0
 
 
 def _combined(mean: float, parts: Sequence[Part]) -> Estimate:
@@ -204,7 +237,10 @@ def _combined(mean: float, parts: Sequence[Part]) -> Estimate:
     """
     variance = sum(part for part, _ in parts)
     denominator = sum(part**2 / df for part, df in parts)
-    return Estimate(mean, math.sqrt(variance), variance**2 / denominator if denominator > 0 else math.inf)
+    df = math.inf
+    if denominator > 0:
+        df = variance**2 / denominator
+    return Estimate(mean, math.sqrt(variance), df)
 
 
 # ------------------------------------------------------------------------------------------- Student's distribution
@@ -222,9 +258,15 @@ def student_cdf(t: float, *, df: float) -> float:
     edge = math.atan2(t, math.sqrt(df))
     grid = np.linspace(0.0, abs(edge), 2001)
     values = np.cos(grid) ** (df - 1)
-    area = grid[1] / 3 * (values[0] + values[-1] + 4 * values[1:-1:2].sum() + 2 * values[2:-1:2].sum())  # Simpson
-    scale = math.exp(math.lgamma((df + 1) / 2) - math.lgamma(df / 2)) / math.sqrt(math.pi)
-    return min(1.0, max(0.0, 0.5 + math.copysign(scale * float(area), t)))
+    # Simpson's rule: scipy, which has this function, is not installed with wsoup.
+    odd = values[1:-1:2].sum()
+    even = values[2:-1:2].sum()
+    area = grid[1] / 3 * (values[0] + values[-1] + 4 * odd + 2 * even)
+    # Logarithms, because the gamma function itself overflows from df = 342 on.
+    log_scale = math.lgamma((df + 1) / 2) - math.lgamma(df / 2)
+    scale = math.exp(log_scale) / math.sqrt(math.pi)
+    beyond_half = math.copysign(scale * float(area), t)
+    return min(1.0, max(0.0, 0.5 + beyond_half))
 
 
 @lru_cache(maxsize=1024)
@@ -234,8 +276,13 @@ def student_quantile(p: float, *, df: float) -> float:
     >>> round(student_quantile(0.975, df=2), 3)
     4.303
     """
-    low, high = 0.0, 1e9
+    low = 0.0
+    high = 1e9
+    # 64 halvings of 1e9 leave 5e-11 points, and intervals are shown to a tenth.
     for _ in range(64):
         middle = (low + high) / 2
-        low, high = (middle, high) if student_cdf(middle, df=df) < p else (low, middle)
+        if student_cdf(middle, df=df) < p:
+            low = middle
+        else:
+            high = middle
     return (low + high) / 2
