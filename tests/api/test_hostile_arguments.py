@@ -302,17 +302,17 @@ def test_labels_of_pandas_are_names_or_numbers(calls: dict, kind: str) -> None:
 @pytest.mark.parametrize(
     ("name", "argument", "value", "error", "message"),
     [
-        ("score_texts", "class_names", "set", ParamsError, r"class_names is \{.*; expected an instance of Sequence"),
+        ("score_texts", "class_names", "set", ParamsError, r"class_names is \{.*; expected a list"),
         ("score_texts", "features", "masked", DataError, "16 of its values are masked"),
         ("score_texts", "labels", "masked_labels", DataError, "15 of its values are masked"),
         ("word_soup", "features", "sparse_tensor", DataError, r"features is .*\(a sparse, quantized or meta tensor"),
-        ("word_soup", "words", "list_of_1", ParamsError, "words.0 is 1; expected a valid string"),
+        ("word_soup", "words", "list_of_1", ParamsError, "words.0 is 1; expected text"),
         ("word_soup", "words", "list_of_NUL", ParamsError, "words.0 is .*it is blank, or holds NUL"),
-        ("word_soup", "words", "list_of_long", ParamsError, "words.0 is 'aaa.*at most 10000 characters"),
+        ("word_soup", "words", "list_of_long", ParamsError, "words.0 is 'aaa.*a text of 10000 characters or fewer"),
         ("word_soup", "tokenizer", "lists_of_tokens", ModelError, r"tokenizer gives \[\[1, 2\], \[1, 2\]\] for 2"),
-        ("Soup", "members", "empty_list", ParamsError, "members is .*at least 1 item"),
+        ("Soup", "members", "empty_list", ParamsError, "members is .*a list of 1 or more"),
         ("Soup", "template", "NUL", ParamsError, "it is blank, or holds NUL"),
-        ("Soup", "members", "members", ParamsError, "members.1 is 3; expected a valid string"),
+        ("Soup", "members", "members", ParamsError, "members.1.text is 3; expected text"),
     ],
 )
 def test_one_line_names_the_argument(

@@ -6,7 +6,7 @@
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import wraps
 from pathlib import Path
@@ -16,6 +16,7 @@ import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, validate_call
 
 from wsoup.base.errors import ParamsError, WsoupError, one_line, shown_value
+from wsoup.base.validation import expectation, keys_in
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -41,7 +42,7 @@ def at_the_door(function: Callable[P, R]) -> Callable[P, R]:
             with usual_torch():
                 return checked(**given)
         except ValidationError as error:
-            raise _in_one_line(error) from None
+            raise _in_one_line(error, given=given) from None
 
     return validated
 
@@ -67,30 +68,26 @@ def usual_torch() -> Iterator[None]:
         yield
 
 
-def _in_one_line(error: ValidationError) -> WsoupError:
+def _in_one_line(error: ValidationError, *, given: Mapping[str, Any]) -> WsoupError:
     """The first problem: an annotation's own error, or what was given and what was expected."""
     problem = error.errors(include_url=False)[0]
     reason = problem.get("ctx", {}).get("error")
     if isinstance(reason, WsoupError):
         return reason
-    argument, *inside = problem["loc"]
-    # Indices say which item of a list; names are of pydantic's own steps.
-    indices = [str(part) for part in inside if isinstance(part, int)]
-    where = ".".join([str(argument), *indices])
-    usual = problem["msg"].replace("Input should be", "expected")
-    expected = reason or EXPECTED.get(problem["type"]) or usual
+    location = [part for part in problem["loc"] if part != "[key]"]
+    keys = keys_in(given, location=location, missing=False)
+    where = ".".join(keys) or str(location[0])
+    expected = f"expected {expectation(problem, words=AT_THE_DOOR)}"
+    if reason is not None:
+        expected = str(reason)
     value = shown_value(problem["input"])
     return ParamsError(one_line(f"{where} is {value}; {expected}"))
 
 
 # --------------------------------------------------------------------------------------------------- annotations
 
-EXPECTED = {
-    "string_pattern_mismatch": "expected plain text: it is blank, or holds NUL or another control character",
-    "string_unicode": "expected plain text: it holds a lone surrogate",
-    "sequence_str": "expected a list",
-}
-"""What was expected, by pydantic's type of error, where its own words would mislead."""
+AT_THE_DOOR = {"string_pattern_mismatch": "plain text: it is blank, or holds NUL or another control character"}
+"""What an argument must be, where `wsoup.base.validation` does not say it: only texts have a pattern here."""
 Flag = Annotated[bool, Field(strict=True)]
 Whole = Annotated[int, Field(ge=1, lt=2**63, strict=True)]
 Natural = Annotated[int, Field(ge=0, lt=2**63, strict=True)]

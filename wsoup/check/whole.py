@@ -9,13 +9,13 @@ from pathlib import Path
 
 from pydantic import model_validator
 
+from wsoup.base.validation import nearest
 from wsoup.check.soups import Heads, Soups
 from wsoup.evaluate.params import EvaluateParams, LandscapeParams, ReportParams
 from wsoup.evaluate.rows import judged_soups
 from wsoup.finetune.params import FinetuneParams
 from wsoup.finetune.tune_params import SoftDescriptorsTune
 from wsoup.params.inputs import Datasets, EmbedParams, EncoderParams, FewshotParams
-from wsoup.params.problems import nearest
 from wsoup.params.section import Name, Section, Seeds, load, parse
 from wsoup.search.rank.params import CandidatesParams, ScoreParams
 

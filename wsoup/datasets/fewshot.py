@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from wsoup.base.errors import DataError, MismatchError, MissingError
+from wsoup.base.validation import in_file
 from wsoup.datasets.listing import Label, Split, some
 from wsoup.disk.files import reason_of
 
@@ -133,8 +134,11 @@ def _read_pickle(path: Path) -> list[tuple[str, int, str]]:
         adapter = TypeAdapter(list[tuple[str, Label, str]])
         return adapter.validate_python(rows, strict=True)
     except Exception as error:  # a broken or hostile pickle may raise anything
+        reason = reason_of(error)
+        if isinstance(error, ValidationError):
+            reason = f"train: {in_file(error)}"
         raise DataError(
-            f"{path} is refused ({reason_of(error)}); expected a dict whose 'train' is a list of Dassl's Datum"
+            f"{path} is refused ({reason}); expected a dict whose 'train' is a list of Dassl's Datum"
         ) from None
 
 

@@ -17,7 +17,8 @@ from typing import Annotated, TypeVar
 import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError
 
-from wsoup.base.errors import DataError, one_line, shown_value
+from wsoup.base.errors import DataError, one_line
+from wsoup.base.validation import in_file
 from wsoup.core.prompts import clean_class_name
 from wsoup.disk.files import read_text
 
@@ -216,17 +217,7 @@ def refusing(path: Path, *, expected: str) -> Iterator[None]:
     try:
         yield
     except ValidationError as error:
-        problem = error.errors()[0]
-        where = ""
-        for part in problem["loc"]:
-            # People count the rows of a list from one.
-            step = f"entry {part + 1}" if isinstance(part, int) else part
-            where += f"{step}: "
-        value = ""
-        # Of these two the input is the whole object or file, which says nothing.
-        if problem["type"] not in ("missing", "json_invalid"):
-            value = f", not {shown_value(problem['input'])}"
-        raise DataError(one_line(f"{path}: {where}{problem['msg']}{value}; expected {expected}")) from None
+        raise DataError(one_line(f"{path}: {in_file(error)}; expected {expected}")) from None
 
 
 def relative(path: str, *, origin: str) -> str:

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from wsoup.base import remote
 from wsoup.base.errors import DataError, MissingError
 from wsoup.datasets.folder import read_lines, require_folder, subfolders
-from wsoup.datasets.listing import SPLIT_NAMES, Label, Listing, Row, listed, read_json, refusing, relative
+from wsoup.datasets.listing import SPLIT_NAMES, Label, Listing, Row, listed, read_json, refusing, relative, some
 from wsoup.disk.files import arrow_table, reason_of
 
 EXPECTED = "columns path, label and/or class_name, split (a CSV needs a header line that names them)"
@@ -92,6 +92,8 @@ def _load(path: Path) -> dict[str, list[Any]]:
             raise DataError(f"{path}: expected a .csv, .tsv or .parquet file")
         # A damaged file may be read without an error: this looks at every value.
         table.validate(full=True)
+        if "path" not in table.column_names:
+            raise DataError(f"{path}: column path is missing beside {some(table.column_names)}; expected {EXPECTED}")
         return {name: table[name].to_pylist() for name in CSV_TYPES if name in table.column_names}
     except (pa.ArrowException, KeyError, OSError, UnicodeError) as error:
         why = reason_of(error)

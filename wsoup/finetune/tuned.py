@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import safetensors
 import torch
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError
 
 from wsoup.base.errors import MismatchError, one_line
+from wsoup.base.validation import in_file
 from wsoup.disk import checksums, store
 from wsoup.finetune.student import Student
 from wsoup.finetune.tune_params import TuneParams
@@ -201,6 +202,9 @@ def _undamaged(path: Path) -> Iterator[None]:
     try:
         yield
     except (SafetensorError, OSError, ValueError) as error:
+        reason = str(error)
+        if isinstance(error, ValidationError):
+            reason = in_file(error)
         raise MismatchError(
-            f"{path} holds no tuned model or is damaged ({one_line(error, limit=200)}); make it with `{AGAIN}`"
+            f"{path} holds no tuned model or is damaged ({one_line(reason, limit=200)}); make it with `{AGAIN}`"
         ) from None

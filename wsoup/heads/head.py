@@ -146,7 +146,10 @@ class Head:
             MismatchError: damaged, not a head, or a head of another encoder.
         """
         try:
-            head = cls._from(store.unpack_arrays(read_file(str(path), largest=LARGEST), origin=path))
+            payload = read_file(str(path), largest=LARGEST)
+            if payload.lstrip()[:1] == b"{":
+                raise ValueError("it is JSON, such as a soup, which wsoup.Soup.load reads")
+            head = cls._from(store.unpack_arrays(payload, origin=path))
         except MissingError:
             raise MissingError(f"{one_line(path)} does not exist; heads are made by wsoup.fit_head") from None
         except (ValueError, TypeError, LookupError, RecursionError) as error:

@@ -11,7 +11,8 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from wsoup.base.errors import LONGEST, ParamsError, one_line
-from wsoup.params.problems import clauses, nearest
+from wsoup.base.validation import nearest
+from wsoup.params.problems import clauses
 from wsoup.params.reading import read_yaml
 
 # ------------------------------------------------------------------------------------------------- types of fields

@@ -8,6 +8,7 @@ import pydantic
 from pydantic import Field
 
 from wsoup.base.errors import MismatchError, one_line
+from wsoup.base.validation import in_file
 from wsoup.disk import store
 
 
@@ -68,7 +69,7 @@ def read_lines(path: Path, *, variant: str, datasets: Collection[str]) -> list[L
     try:
         lines = LINES.validate_python(store.read_table(path).to_pylist())
     except pydantic.ValidationError as error:
-        raise _mismatch(path, str(error)) from None
+        raise _mismatch(path, in_file(error)) from None
     # Pydantic has checked types; these are what a swapped or doubled file would get wrong.
     known = set()
     for line in lines:

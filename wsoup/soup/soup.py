@@ -6,14 +6,15 @@ Soup files come from anywhere, so every field has bounds, which `Soup` checks.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, ValidatorFunctionWrapHandler, WrapValidator
 
 from wsoup.base.arguments import Natural, Place, Words, at_the_door, checked_fields
-from wsoup.base.errors import MismatchError, MissingError, one_line
+from wsoup.base.errors import MismatchError, MissingError, one_line, shown_value
+from wsoup.base.validation import nearest
 from wsoup.core import prompts
 from wsoup.disk import store
 
@@ -192,9 +193,7 @@ class Soup:
     def from_json(cls, value: Any, *, origin: str | Path) -> Self:
         """Inverse of `as_json`; MismatchError, naming `origin`, if the value is not a soup."""
         try:
-            if not isinstance(value, Mapping):
-                raise ValueError("expected an object")
-            return cls(**value)
+            return cls(**_checked_keys(value))
         except (ValueError, TypeError, OverflowError) as error:
             raise MismatchError(f"{one_line(origin)} is not a soup: {one_line(error, limit=300)}") from None
 
@@ -228,6 +227,21 @@ class Soup:
         if encoder is not None:
             store.check_encoder(soup.encoder, expected=encoder, where=path)
         return soup
+
+
+def _checked_keys(value: Any) -> Mapping[str, Any]:
+    """The JSON object of a soup; ValueError with the first key that it has too much or lacks."""
+    if not isinstance(value, Mapping):
+        raise ValueError("expected an object")
+    known = [one.name for one in fields(Soup)]
+    for key in value:
+        if key not in known:
+            raise ValueError(f"unknown key {shown_value(key)}; {nearest(str(key), known=known)}")
+    for one in fields(Soup):
+        has_default = one.default is not MISSING or one.default_factory is not MISSING
+        if one.name not in value and not has_default:
+            raise ValueError(f"key {one.name!r} is missing")
+    return value
 
 
 def load_seeds(folder: str | Path) -> Soup:
