@@ -54,7 +54,7 @@ def test_unusable_images_labels_and_models_are_refused(model, images):
     features, labels = images.features, images.labels
     with pytest.raises(DataError, match="no image of 'dragon': a head needs one of each class"):
         wsoup.fit_head(features, labels, class_names=[*NAMES, "dragon"], **model)
-    with pytest.raises(ParamsError, match=r"class_names is .* at least 2 items"):
+    with pytest.raises(ParamsError, match=r"class_names is .* a list of 2 or more"):
         wsoup.fit_head(features, labels * 0, class_names=["cat"], **model)
     with pytest.raises(ParamsError, match="kind is 'forest'"):
         wsoup.fit_head(features, labels, class_names=NAMES, kind="forest", **model)
@@ -80,7 +80,7 @@ def test_a_soup_and_a_head_are_not_confused(model, images, tmp_path):
         wsoup.Soup.load(tmp_path / "head.safetensors")
     with pytest.raises(MismatchError, match="is not a head"):
         wsoup.Head.load(tmp_path / "soup.json")
-    with pytest.raises(DataError, match="classifier is not an array of numbers"):
+    with pytest.raises(DataError, match="classifier is a soup; expected its class weights"):
         wsoup.zero_shot_accuracy(images.features, images.labels, classifier=head.soup)
     accuracy = wsoup.zero_shot_accuracy(images.features, images.labels, classifier=head)
     assert accuracy.n_correct == int((head.predict(images.features) == images.labels).sum())
@@ -97,3 +97,26 @@ def test_a_logit_scale_that_no_softmax_can_use_is_refused(model, images, logarit
     names = [f"class {i}" for i in range(int(images.labels.max()) + 1)]
     with pytest.raises(ParamsError, match=r"logit_scale is .*expected a finite number above 0"):
         wsoup.fit_head(images.features, images.labels, class_names=names, model=broken, tokenizer=model["tokenizer"])
+
+
+def test_what_is_no_classifier_is_named(model, images):
+    head = wsoup.fit_head(images.features, images.labels, class_names=NAMES, **model)
+    adapted = wsoup.adapt(images.features, classifier=head.classifier, model=model["model"])
+    for given, message in [
+        (head, "classifier is Head; expected class weights"),
+        (adapted, "classifier is Adapted; expected class weights"),
+        (head.soup, "classifier is a soup; expected its class weights"),
+        (wsoup, r"classifier is not an array of numbers \(module holds objects, or is one\)"),
+    ]:
+        with pytest.raises(DataError, match=message) as raised:
+            wsoup.adapt(images.features, classifier=given, model=model["model"])
+        assert "numpy.object_" not in str(raised.value)
+
+
+def test_a_head_and_an_adapted_classifier_are_shown_in_one_line(model, images):
+    head = wsoup.fit_head(images.features, images.labels, class_names=NAMES, **model)
+    assert repr(head) == f"<both head, CLIP/None, 4 classes, {head.n_correct} of 60 left-out images correct>"
+    one_each = wsoup.fit_head(images.features[:4], images.labels[:4], class_names=NAMES, **model)
+    assert repr(one_each).endswith(f"0 of 0 left-out images correct, {one_each.note}>")
+    kept = wsoup.adapt(images.features[:4], classifier=head.classifier, model=model["model"])
+    assert repr(kept) == f"<zero-shot classifier, 4 classes: {kept.note}>"

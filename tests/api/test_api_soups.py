@@ -224,7 +224,6 @@ def broken(features, *, row, value):
         ({"m": 0}, ParamsError, "m is 0; expected 1 or more"),
         ({"words": "time"}, ParamsError, "words is 'time'; expected a list"),
         ({"words": ["a", "a"]}, PoolError, "words holds 'a' more than once"),
-        ({"words": ["time"]}, PoolError, "k1 is 12 but the pool words holds 1"),
     ],
 )
 def test_arguments_are_checked_before_any_work(given, changed, error, text):
@@ -258,3 +257,10 @@ def test_labels_may_be_whole_numbers_in_floats():
     """What a table of pandas gives whose column had a missing cell."""
     labels = checked_labels(np.array([0.0, 2.0, 1.0]), n_images=3, class_names=["a", "b", "c"])
     assert (labels.tolist(), labels.dtype) == ([0, 2, 1], torch.int64)
+
+
+def test_a_list_of_words_shorter_than_k1_is_used_whole(given):
+    sizes = {**SMALL, "k0": 40, "k1": 1000}
+    with pytest.warns(UserWarning, match="k1 is 1000, but there are 13 words: all of them are used"):
+        soup = wsoup.word_soup(**given, words=WORDS, seed=1, **sizes)
+    assert soup.members == wsoup.word_soup(**given, words=WORDS, seed=1, **{**sizes, "k0": 13, "k1": 13}).members

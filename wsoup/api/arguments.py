@@ -12,6 +12,7 @@ from torch import Tensor
 from wsoup.base.arguments import Words, listed
 from wsoup.base.arrays import rows, tensor, unit_rows
 from wsoup.base.errors import DataError, MismatchError, shown_value
+from wsoup.soup.soup import Soup
 
 Labels = Annotated[ArrayLike, SkipValidation]
 Features = Annotated[ArrayLike, PlainValidator(partial(unit_rows, name="features"))]
@@ -65,7 +66,7 @@ def checked_classifier(classifier: object, *, n_features: int, name: str = "clas
         MismatchError: another size than the images' features.
         DataError: no array, NaN, infinity, or a class whose weights are all zeros.
     """
-    if callable(getattr(classifier, "classifier", None)):
+    if isinstance(classifier, Soup):
         raise DataError(f"{name} is a soup; expected its class weights (D, C): soup.classifier(class_names=, ...)")
     if callable(getattr(classifier, "predict", None)):
         raise DataError(

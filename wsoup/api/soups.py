@@ -121,7 +121,7 @@ def word_soup(
         model, tokenizer: an open_clip model, or any object with `encode_text`, and its tokenizer.
         seed: of the draws; the same seed gives the same soup.
         template: prompt template with one ``{}``.
-        words: the pool (default: the 10,000 most common English words).
+        words: the pool (default: the 10,000 most common English words); of fewer than k1 all are used, with a warning.
         k0, k1, patience, m, max_words: as in params.yaml.
         period: whether texts end in a period during the search; those of a finished soup always do.
         precision: fp32, bf16, fp16 (autocast) or reference.
@@ -131,7 +131,7 @@ def word_soup(
     Raises:
         DataError: features, labels and names that do not fit together.
         MismatchError: features of another model.
-        PoolError: fewer words than k1, or one too long for the model's context.
+        PoolError: a word too long for the model's context.
         ParamsError: a number out of range, a template without placeholder.
     """
     sizes = {"k0": k0, "k1": k1, "patience": patience, "m": m, "max_words": max_words}
@@ -290,6 +290,8 @@ def _searched(
             f"{len(same)} of the {definition.pool} have another's tokens and are left out: {listed}", stacklevel=2
         )
         pool = [text for text in pool if text not in same]
+    if isinstance(definition, ChainsSoup):
+        definition = _within(definition, n_words=len(pool))
     columns = _scores(pool, source=source, period=period, label=f"score {definition.pool}")
     cost = cost_of(pool, period=period, source=source)
     ranking = ranked(pool, n_correct=columns["n_correct"], log_likelihood=columns["k2"], period=period, cost=cost)
@@ -298,6 +300,14 @@ def _searched(
     parts = map(whole.part, numbers)
     made_with = code.packages(Path(search.__file__))
     return Soup.of(whole.soup(parts, made_with=made_with))
+
+
+def _within(definition: ChainsSoup, *, n_words: int) -> ChainsSoup:
+    """The definition with k0 and k1 that a short list of words has."""
+    if definition.k1 <= n_words:
+        return definition
+    warnings.warn(f"k1 is {definition.k1}, but there are {n_words} words: all of them are used", stacklevel=2)
+    return definition.model_copy(update={"k1": n_words, "k0": min(definition.k0, n_words)})
 
 
 def _scores(pool: Sequence[str], *, source: Source, period: bool, label: str) -> dict[str, np.ndarray]:

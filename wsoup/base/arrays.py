@@ -42,6 +42,8 @@ def tensor(value: object, *, name: str) -> Tensor:
             raise ValueError(f"{np.ma.count_masked(value)} of its values are masked")
         if not isinstance(value, Tensor):
             values = np.asarray(value)
+            if values.dtype.hasobject:
+                raise ValueError(f"{type(value).__name__} holds objects, or is one")
             # torch takes neither the other byte order nor negative strides.
             native = values.dtype.newbyteorder("=")
             value = torch.from_numpy(np.array(values, dtype=native, order="C"))

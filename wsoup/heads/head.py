@@ -43,7 +43,7 @@ def _distinct(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @checked_fields
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Head:
     """A classifier fitted to a few labelled images and the class texts of a soup.
 
@@ -73,6 +73,12 @@ class Head:
     encoder: EncoderId
     soup: InstanceOf[Soup]
     note: Line = ""
+
+    def __repr__(self) -> str:
+        encoder = f"{self.encoder.get('model')}/{self.encoder.get('pretrained')}"
+        left_out = f"{self.n_correct} of {self.n_images} left-out images correct"
+        note = f", {self.note}" if self.note else ""
+        return f"<{self.kind} head, {encoder}, {len(self.class_names)} classes, {left_out}{note}>"
 
     @property
     def n_correct(self) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 from PIL import Image
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 from torchvision.transforms import Compose, Normalize, ToTensor
 from torchvision.transforms.functional import pil_to_tensor
@@ -34,6 +34,17 @@ def in_two_steps(
     return preprocess, lambda pixels: pixels
 
 
+def dtype_of_pixels(model: object) -> torch.dtype:
+    """What a model's first convolution takes: float16 after `model.half()`; else float32, which autocast may lower."""
+    tower = getattr(model, "visual", model)
+    if isinstance(tower, nn.Module):
+        for module in tower.modules():
+            # Not the first weight of all: open_clip's own half-precision models keep some in float32.
+            if isinstance(module, nn.Conv2d):
+                return module.weight.dtype
+    return torch.float32
+
+
 @torch.inference_mode()
 def encode_pixels(encoder: Encoder, pixels: Tensor) -> Tensor:
     """(B, 3, H, W) -> (B, D) float32, L2-normalised, on the encoder's device.
@@ -41,8 +52,9 @@ def encode_pixels(encoder: Encoder, pixels: Tensor) -> Tensor:
     If the device runs out of memory, the two halves of the batch are encoded one after the other.
     """
     try:
+        on_device = pixels.to(encoder.device, dtype=dtype_of_pixels(encoder.model), non_blocking=True)
         with encoder.autocast():
-            features = fast_images(encoder).encode_image(pixels.to(encoder.device, non_blocking=True))  # type: ignore[operator]
+            features = fast_images(encoder).encode_image(on_device)  # type: ignore[operator]
         return F.normalize(features.float(), dim=-1)
     except torch.OutOfMemoryError:
         if len(pixels) == 1:

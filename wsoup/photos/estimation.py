@@ -44,7 +44,7 @@ SETTLED = 1e-3
 """EM stops when no more than this share of predictions changes in a round."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Adapted:
     """logits = f W + b: adapted to a pile, or the zero-shot classifier where the guard kept it.
 
@@ -59,6 +59,11 @@ class Adapted:
     bias: Tensor
     adapted: bool
     note: str
+
+    def __repr__(self) -> str:
+        if self.adapted:
+            return f"<adapted classifier, {len(self.bias)} classes>"
+        return f"<zero-shot classifier, {len(self.bias)} classes: {self.note}>"
 
     @usual_torch()
     def logits(self, features: object) -> Tensor:

@@ -34,7 +34,7 @@ def progress(
 
 
 @contextmanager
-def counting(*, label: str, total: int, initial: int, unit: str) -> Iterator[tqdm]:
+def counting(*, label: str, total: int | None, initial: int, unit: str) -> Iterator[tqdm]:
     """A bar that tasks move by `tick`."""
     with progress(label=label, total=total, initial=initial, unit=unit) as bar:
         _current.append(bar)
