@@ -6,7 +6,9 @@ import sys
 from wsoup.runtime.ending import leave_at_once
 from wsoup.runtime.memory import keep_memory
 
-if sys.argv[0] == "-m":  # a stage is being started, not imported (see `sys.argv`)
+# Python says "-m" here while it looks for the module to run: a stage is being started, not imported.
+if sys.argv[0] == "-m":
     leave_at_once()
-    gc.disable()  # imports make no garbage, and collecting takes a sixth of their time; until work begins
+    # Imports make no garbage, and collecting takes a sixth of their time. Collection begins again with the work.
+    gc.disable()
 keep_memory()

@@ -45,12 +45,14 @@ def _left_out(texts: Sequence[str], params: Wanted) -> Mapping[str, str]:
     """Texts with the tokens of an earlier one and, if they are to be skipped, those that do not fit; and why."""
     skip_long = params.candidates.on_long_text == "skip"
     spellings = {unicodedata.normalize("NFKC", text).casefold() for text in texts}
+    # Nearly always so, and known without a tokenizer, which is slow to import.
     if not skip_long and len(spellings) == len(texts):
-        return {}  # as usual, and known without a tokenizer, which is slow to import
+        return {}
     from wsoup.texts.tokens import alike, too_long
     from wsoup.towers.models import known_tokenizer
 
     tokenizer = known_tokenizer(params.encoder)
+    # With a space, as after a class name: some tokenizers split a word differently at the start of a text.
     same = alike([f" {text}" for text in texts], tokenizer=tokenizer)
     left_out = {second[1:]: f"same tokens as {first[1:]!r}" for first, second in same}
     if skip_long:

@@ -40,7 +40,9 @@ def main(owner: Owner) -> None:
     text_encoder = PromptEncoder.of(encoder)
     tests = load_tests(run.artifacts, encoder=encoder)
     material = load_material(run, tests)
-    templates = ensemble_templates() if params.evaluate.ensemble else []
+    templates = []
+    if params.evaluate.ensemble:
+        templates = ensemble_templates()
     by_class = class_rows(replace(material, templates=templates), tests)
     rows = pretrained_rows(material, params=params.evaluate)
     classifiers = mean_texts([*rows, *by_class], tests=tests, text_encoder=text_encoder, run=run, label="evaluate")
@@ -49,18 +51,21 @@ def main(owner: Owner) -> None:
     single = pc.is_valid(counts["text"])
     soup = params.report.soup
     mode = judged_mode(soup, mode=params.report.mode)
+    # Single texts are many lines, which the report's tables of rows need not read.
     tables = {"results": counts.filter(pc.invert(single)), "texts": counts.filter(single)}
     tables |= judged_tables(answers, material, soup=soup, mode=mode, text_encoder=text_encoder, run=run)
     pools = {"words": material.words, "descriptors": material.descriptors}
     if material.waffle:
         pools["waffle"] = material.waffle
-    about = run.about | {
-        "datasets": {test.name: test.facts for test in tests},
-        "pools": {name: {"count": len(pool), "digest": digest(pool)} for name, pool in pools.items()},
-    }
+    # By count and digest, from which the report says whether a row can be compared with the paper's.
+    sizes = {name: {"count": len(pool), "digest": digest(pool)} for name, pool in pools.items()}
+    facts = {test.name: test.facts for test in tests}
+    about = run.about | {"datasets": facts, "pools": sizes}
     with store.replacing(run.artifacts.results / PRETRAINED) as folder:
         for name, lines in tables.items():
-            judged = {"soup": soup, "mode": mode} if name in ("flips", "confusion") else {}
+            judged = {}
+            if name in ("flips", "confusion"):
+                judged = {"soup": soup, "mode": mode}
             store.write_table(folder / f"{name}.parquet", lines, attributes=about | judged)
     print(f"{run.artifacts.results / PRETRAINED}: {len(rows)} rows on {len(tests)} datasets, {text_encoder.encoded}")
 

@@ -39,6 +39,7 @@ def main(owner: Owner, method: str) -> None:
     folders = {seed: artifacts.tuned(method, seed=seed) for seed in run.seeds}
     tuned = {seed: load_tuned(folder, encoder=encoder) for seed, folder in folders.items()}
     config, tune = read_config(folders[run.seeds[0]])
+    # Checked before training, too; a template of a target may have changed since, for which no training runs again.
     check_templates(tune, {test.name: test.template for test in tests}, source=run.source, tokenizer=encoder.tokenizer)
     seen = seen_by(run, tuned, tests=tests, batch_size=batch_size)
     trained = config["params"]
@@ -47,6 +48,7 @@ def main(owner: Owner, method: str) -> None:
     for seed, model in tuned.items():
         rows = tuned_rows(material, params=params.evaluate, seed=seed, trained=trained)
         every = [*rows, *class_rows(replace(material, seeds=(seed,)), seen[seed])]
+        # The id of its encoder is in the keys of resume state, so each seed has its own.
         of_seed = replace(run, encoder=model)
         label = f"evaluate {method} seed {seed}"
         answers = encode_and_answer(of_seed, rows=every, tests=seen[seed], label=label)

@@ -19,7 +19,8 @@ class Wanted(Sections):
 
 def main(owner: Owner) -> None:
     """Write the few-shot split of every seed of the source."""
-    params, artifacts = load(Wanted), Artifacts()
+    params = load(Wanted)
+    artifacts = Artifacts()
     source = params.source
     manifest = store.require(artifacts.manifest(source), made_by=f"prepare@{source}")
     table = store.read_table(manifest, columns=["path", "label", "seeds"])

@@ -43,11 +43,13 @@ def main(owner: Owner, method: str) -> None:
     sources = read_training_sets(
         artifacts, source=params.source, method=definition, seeds=params.seeds, encoder=encoder.id
     )
+    # Without the other methods: an edit of one of them must not train this one again.
+    shared_params = shared.model_dump(exclude={"methods"})
     about = {
         "encoder": encoder.id,
         "method": method,
         "tune": definition.tune.model_dump(),
-        "params": definition.model_dump(by_alias=True) | {"shared": shared.model_dump(exclude={"methods"})},
+        "params": definition.model_dump(by_alias=True) | {"shared": shared_params},
         "source": params.source,
         "made_with": dict(owner.packages),
     }
@@ -55,6 +57,7 @@ def main(owner: Owner, method: str) -> None:
     shards = []
     for seed, source in sources.items():
         key = [configs[seed], list(source.paths), list(source.class_names), encoder.preprocessing]
+        # Made where it trains: a seed that is finished needs no student, and a worker of Ray makes its own.
         make = partial(Trainer, encoder, source=source, method=definition, shared=shared, seed=seed)
         state = owner.path(key, suffix=".running")
         iterations = definition.iterations or shared.iterations

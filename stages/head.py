@@ -46,6 +46,7 @@ def main(owner: Owner, name: str) -> None:
     for seed in run.seeds:
         soups[seed] = Soup.load(artifacts.soup(definition.soup, seed=seed), encoder=run.encoder.id)
     with store.replacing(artifacts.head(name, seed=0).parent) as folder:
+        # Files are written plainly, because the folder as a whole takes its place at the end.
         folder.mkdir()
         for seed, file in fit(owner, definition, source=source, soups=soups):
             (folder / f"seed{seed}.safetensors").write_bytes(file)
@@ -73,7 +74,9 @@ def main(owner: Owner, name: str) -> None:
 def left_out(head: Head) -> str:
     """How many left-out images a head got right, with its note."""
     counts = f"{head.n_correct} of {head.n_images}"
-    return f"{counts} ({head.note})" if head.note else counts
+    if not head.note:
+        return counts
+    return f"{counts} ({head.note})"
 
 
 def fit(
@@ -113,7 +116,8 @@ def counted(head: Head, *, name: str, soup: str, test: ImageFeatures) -> dict[st
     Predictions are among the classes of the dataset, which may be only some of the head's.
     """
     columns = [head.class_names.index(class_name) for class_name in test.class_names]
-    right: np.ndarray = head.logits(test.features)[:, columns].argmax(dim=1).numpy() == test.labels
+    logits = head.logits(test.features)[:, columns]
+    right: np.ndarray = logits.argmax(dim=1).numpy() == test.labels
     m = len(head.soup.members)
     return {
         "method": row_name(soup),

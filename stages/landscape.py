@@ -50,6 +50,7 @@ def main(owner: Owner, method: str) -> None:
         return json.dumps([plane.count(point) for point in row]).encode()
 
     rows = landscape.rows_of_points(steps=section.steps, margin=section.margin)
+    # A shard is a row of points, not the whole plane, so that a kill costs little.
     inputs = [tuned.id, source.template, member, identity(tests)]
     shards = [Shard(owner, [*inputs, row], partial(count, row), size=len(row)) for row in rows]
     counts: dict[landscape.Point, list[int]] = {}

@@ -30,7 +30,8 @@ def main(owner: Owner, pool: str) -> None:
     path = run.artifacts.pool(pool)
     pooled = read_pool(path)
     check_fits(pooled, source=source, origin=path, otherwise=", or set candidates.on_long_text: skip")
-    texts = ["", *pooled]  # the first row is the bare class name
+    # The bare class name is scored, too: candidates are compared with it.
+    texts = ["", *pooled]
     period = params.candidates.period(pool)
     columns = scores_in_shards(
         source, texts, period=period, size=params.score.shard_size, owner=owner, label=f"score {pool}"
@@ -47,12 +48,15 @@ def main(owner: Owner, pool: str) -> None:
         "template": source.template,
         "cost": cost_of(pooled, period=period, source=source).as_json(),
     }
-    table = pa.table(repeated | {name: columns[name].ravel() for name in COLUMNS})
+    by_seed = {name: columns[name].ravel() for name in COLUMNS}
+    table = pa.table(repeated | by_seed)
     store.write_table(run.artifacts.scores(pool), table, attributes=attributes, with_checksums=True)
     best = int(columns["n_correct"][0].argmax())
+    n_near_ties = int(columns["near_ties"].sum())
+    n_answers = sum(n_images) * len(texts)
     print(
         f"{run.artifacts.scores(pool)}: {len(pooled)} candidates; best for seed {params.seeds[0]}: {texts[best]!r}; "
-        f"{int(columns['near_ties'].sum())} of {sum(n_images) * len(texts)} answers are near ties (within 1e-6); "
+        f"{n_near_ties} of {n_answers} answers are near ties (within 1e-6); "
         f"{source.text_encoder.encoded}"
     )
 

@@ -58,7 +58,9 @@ def main(owner: Owner) -> None:
     table = pa.Table.from_pylist(made["descriptors"]["lines"], schema=SCHEMA)
     counts = pa.Table.from_pylist(made["chains"])
     # Without targets nothing is selected: the class name alone stands for the bound, and evaluation leaves its row out.
-    members = [Member.from_json(member) for member in made["descriptors"]["members"]] or [Member("")]
+    members = [Member.from_json(member) for member in made["descriptors"]["members"]]
+    if not members:
+        members = [Member("")]
     with store.replacing(artifacts.survey) as folder:
         store.write_table(folder / "descriptors.parquet", table, attributes=run.about)
         store.write_table(folder / "chains.parquet", counts, attributes=run.about)
@@ -80,7 +82,8 @@ def surveyed(grid: Grid, *, m: int) -> bytes:
 
 def counted(source: Source, *, chains: Sequence[str], period: bool) -> bytes:
     """Counts of random chains on the few-shot images of every seed, as JSON."""
-    return json.dumps(source_counts(source, chains, period=period).to_pylist()).encode()
+    table = source_counts(source, chains, period=period)
+    return json.dumps(table.to_pylist()).encode()
 
 
 if __name__ == "__main__":

@@ -48,6 +48,7 @@ def predict(image_features: Tensor, class_features: Tensor) -> Tensor:
     """
     n_classifiers, n_classes, _ = class_features.shape
     n_images = len(image_features)
+    # At least one at a time, however many classes there are.
     together = max(1, min(n_classifiers, AT_ONCE.texts // n_classes))
     images = max(1, AT_ONCE.scores // (together * n_classes))
     predicted = torch.empty(n_classifiers, n_images, dtype=torch.int32, device=image_features.device)
@@ -57,5 +58,6 @@ def predict(image_features: Tensor, class_features: Tensor) -> Tensor:
         for start in range(0, n_images, images):
             x = image_features[start : start + images]
             scores = cosines(x).view(len(x), len(texts), n_classes)
-            predicted[first : first + together, start : start + images] = scores.argmax(dim=2).T
+            labels = scores.argmax(dim=2)  # (n, p)
+            predicted[first : first + together, start : start + images] = labels.T
     return predicted

@@ -23,7 +23,9 @@ from wsoup.search.rank.wording import sentence
 
 def random_descriptors(pool: Sequence[str], *, m: int, seed: int) -> list[str]:
     """Draw m descriptors without replacement, or all there are; a draw of 32 starts with the draw of 16."""
-    order = member_generator(purpose="random_descriptors", seed=seed, member=0).permutation(len(pool))
+    # One permutation of the whole pool, so that how many are taken does not change which come first.
+    generator = member_generator(purpose="random_descriptors", seed=seed, member=0)
+    order = generator.permutation(len(pool))
     return [pool[i] for i in order[:m]]
 
 
@@ -56,9 +58,11 @@ def waffle_shape(class_names: Sequence[str]) -> tuple[int, int, int, int]:
         longest.append(max(lengths))
     words = max(1, round(float(np.mean(n_words))))
     word_length = max(1, round(float(np.mean(mean_lengths))))
-    groups = round(float(np.mean([n - 1 for n in n_words]))) + 1
+    spaces = [n - 1 for n in n_words]
+    groups = round(float(np.mean(spaces))) + 1
     characters = int(np.ceil(np.mean(longest)))
-    characters += groups - characters % groups  # theirs adds a whole group where none is needed
+    # Up to a multiple of the groups; theirs adds a whole group where none is needed.
+    characters += groups - characters % groups
     return words, word_length, groups, characters // groups
 
 
@@ -109,7 +113,8 @@ def ensemble_prompts(
     >>> ensemble_prompts("a photo of a {}, a type of pet.", class_names=["cat"], templates=["art of the {}.".format])
     [['art of the cat, a type of pet.']]
     """
-    suffix = template.replace("{c}", "{}").split("{}")[1].removesuffix(".")
+    _, _, after_name = template.replace("{c}", "{}").partition("{}")
+    suffix = after_name.removesuffix(".")
     by_class = []
     for name in class_names:
         filled = [fill(name).removesuffix(".") for fill in templates]

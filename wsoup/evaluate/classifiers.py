@@ -42,6 +42,7 @@ def pretrained_rows(material: Material, *, params: EvaluateParams) -> list[Row]:
 def _sizes(method: Method, material: Material, *, params: EvaluateParams, seeds: tuple[int, ...]) -> list[Row]:
     """Rows of one method: whole, at the sizes of the curves, and with the offset trick if it has that."""
     in_tables = params.baseline_m
+    # One draw, at the largest size: every smaller row is its beginning, so that a curve over m adds texts only.
     whole = _whole(method, material, seeds=seeds, m=max(in_tables, *params.m), least=in_tables)
     if not whole.texts:
         return []
@@ -142,6 +143,7 @@ def check_rows(rows: Sequence[Row], *, tests: Sequence[TestSet], tokenizer: Toke
     for row in rows:
         for offset in row.offsets:
             by_offset.setdefault(offset, set()).update(row.texts)
+    # Of each dataset: its class names decide how much room a text has.
     for test in tests:
         origin = f"dataset {test.name}"
         step = f"shorten the name (datasets.{test.name}.class_names), or remove such long texts from the pool"
@@ -178,12 +180,13 @@ def load_material(run: Run, tests: Sequence[TestSet]) -> Material:
         bound = Soup.load(artifacts.upper_bound, encoder=encoder_id)
         # Stage survey writes the class name alone where there is no target to select on.
         upper_bound = [text for text in bound.texts if text]
+    source_class_names = next(test.class_names for test in tests if test.name == run.source)
     return Material(
         seeds=run.seeds,
         words=read_pool(artifacts.pool("words")),
         descriptors=read_pool(artifacts.pool("descriptors")),
         waffle=listed["waffle"],
-        source_class_names=next(test.class_names for test in tests if test.name == run.source),
+        source_class_names=source_class_names,
         soups=soups,
         pools=pools,
         upper_bound=upper_bound,

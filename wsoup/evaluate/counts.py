@@ -71,9 +71,10 @@ class Classifiers:
 
     def of(self, test: TestSet) -> list[tuple[Row, Tensor]]:
         """The rows of one dataset, each with the mean text features of its classes (C, D)."""
-        shared = zip(self.rows, self.means[:, self.prompts.of(test)], strict=True)
-        own = [(row, mean) for row, mean in self.by_class if row.dataset == test.name]
-        return [*shared, *own]
+        of_classes = self.means[:, self.prompts.of(test)]  # (R, C, D)
+        rows = list(zip(self.rows, of_classes, strict=True))
+        rows += [(row, mean) for row, mean in self.by_class if row.dataset == test.name]
+        return rows
 
 
 PartKey = tuple[Literal["stems", "row"], int]
@@ -113,6 +114,7 @@ def mean_texts(
     Raises:
         PoolError: a text exceeds the model's context, see `check_rows`.
     """
+    # Before anything is encoded: a text that is too long must not show after hours.
     check_rows(rows, tests=tests, tokenizer=text_encoder.tokenizer)
     classes = ClassPrompts(tests)
     shared = [row for row in rows if row.dataset is None]
@@ -126,7 +128,8 @@ def mean_texts(
         blocks["stems", start] = Part([deciding, stems], compute)
     singles: dict[PartKey, Part] = {}
     for r, row in enumerate(by_class):
-        singles["row", r] = Part([list(row.prompts)], partial(mean_prompts, row, text_encoder=text_encoder))
+        compute = partial(mean_prompts, row, text_encoder=text_encoder)
+        singles["row", r] = Part([list(row.prompts)], compute)
     parts = blocks | singles
     if run is None:
         means = {key: part.compute() for key, part in parts.items()}
@@ -164,20 +167,26 @@ def mean_of_stems(rows: Sequence[Row], *, stems: Sequence[str], text_encoder: Pr
         # Sorted, so that neighbouring texts share prefixes, which are encoded once.
         texts = sorted(distinct)
         weights = mean_weights([rows[r].texts for r in users], texts=texts)  # (users, P)
-        weights /= torch.tensor([[float(len(rows[r].offsets))] for r in users])
+        # A row repeats its members at each of its offsets, and every repetition counts the same.
+        n_offsets = [[float(len(rows[r].offsets))] for r in users]
+        weights /= torch.tensor(n_offsets)
         if offset:  # null tokens follow the comma
             starts = prompts.with_comma(stems)
             endings = [prompts.after_comma(text, period=True) for text in texts]
         else:
             starts = list(stems)
             endings = [prompts.ending(text, period=True) for text in texts]
+        # The first row's goes for all: params.yaml has one, and without an offset it means nothing.
         formula = rows[users[0]].offset_formula
         for where, block in text_encoder.grid_blocks(starts, endings, token_offset=offset, offset_formula=formula):
+            # Only the first block says how large features are, and on which device.
             if means is None:
                 means = block.new_zeros(len(rows), *block.shape[1:])
             share = weights[:, where].to(block.device) @ block.flatten(1)  # (users, S * D)
             means[users] += share.view(len(users), *block.shape[1:])
-    return torch.zeros(0, len(stems), 0) if means is None else means
+    if means is None:
+        return torch.zeros(0, len(stems), 0)
+    return means
 
 
 def mean_weights(groups: Sequence[Sequence[str]], *, texts: Sequence[str]) -> Tensor:
@@ -198,7 +207,8 @@ def mean_prompts(row: Row, *, text_encoder: PromptEncoder) -> Tensor:
         distinct: set[str] = set().union(*groups)
         unique = sorted(distinct)
         features = text_encoder.encode(unique)  # (P, D)
-        means.append(mean_weights(groups, texts=unique).to(features.device) @ features)
+        weights = mean_weights(groups, texts=unique).to(features.device)
+        means.append(weights @ features)
     return torch.cat(means)
 
 
@@ -242,6 +252,9 @@ def count(answers: Answers, *, sizes: Mapping[str, int]) -> Iterator[dict[str, o
         for mode in modes:
             classes = answers.classes[mode][r, None]  # (1, C, D)
             alignment, uniformity = mean_cosines(classes, sums=sums, n_images=len(labels))
+            stored = None
+            if not row.prompts:
+                stored = sum(sizes[text] for text in row.texts)
             line: dict[str, object] = {
                 "method": row.method,
                 "mode": mode,
@@ -249,7 +262,7 @@ def count(answers: Answers, *, sizes: Mapping[str, int]) -> Iterator[dict[str, o
                 "offsets": len(row.offsets),
                 "texts": row.texts_per_class,
                 "text": row.text,
-                "stored": None if row.prompts else sum(sizes[text] for text in row.texts),
+                "stored": stored,
                 **test.where,
                 "n_correct": int(right[mode][r].sum()),
                 "n_images": len(labels),

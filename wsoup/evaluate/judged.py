@@ -82,7 +82,8 @@ def random_rows(material: Material, *, soups: Sequence[str]) -> list[Row]:
     for name in soups:
         for seed, texts in material.soups[name].items():
             if material.pools[name] == "words":
-                drawn = random_chains(material.words, lengths=[len(text.split()) for text in texts], seed=seed)
+                lengths = [len(text.split()) for text in texts]
+                drawn = random_chains(material.words, lengths=lengths, seed=seed)
             else:
                 drawn = random_descriptors(material.descriptors, m=len(texts), seed=seed)
             rows.append(Row(random_beside(name), (seed,), tuple(drawn)))
@@ -91,8 +92,10 @@ def random_rows(material: Material, *, soups: Sequence[str]) -> list[Row]:
 
 def together_rows(name: str, *, material: Material) -> tuple[Row, Row]:
     """The bare class name, and a soup with all seeds combined (`wsoup.soup.soup.load_seeds`)."""
+    # An empty method name, so that this row is not the class name of the tables, which `RIGHT` has already.
+    class_name = Row("", material.seeds, ("",))
     texts = tuple(chain.from_iterable(material.soups[name].values()))
-    return Row("", material.seeds, ("",)), Row(all_seeds(name), material.seeds, texts)
+    return class_name, Row(all_seeds(name), material.seeds, texts)
 
 
 def judged_rows(rows: Sequence[Row], *, soups: Sequence[str]) -> list[int]:
@@ -102,7 +105,8 @@ def judged_rows(rows: Sequence[Row], *, soups: Sequence[str]) -> list[int]:
         names |= {row_name(name), random_beside(name), all_seeds(name)}
     largest: dict[tuple[str, tuple[int, ...]], int] = {}
     for r, row in enumerate(rows):
-        if row.method not in names or row.text is not None or row.offsets != (0,):
+        is_whole = row.text is None and row.offsets == (0,)
+        if row.method not in names or not is_whole:
             continue
         key = (row.method, row.seeds)
         if key not in largest or len(row.texts) > len(rows[largest[key]].texts):
@@ -144,7 +148,9 @@ def with_right_images(counts: pa.Table, answers: Sequence[Answers], *, soups: Se
                 key = (of_dataset.test.name, row.method, mode, row.m, len(row.offsets))
                 kept[key] = pack_right(right[r])
     packed = []
-    for line in counts.select(["dataset", "method", "mode", "m", "offsets"]).to_pylist():
+    # The keys of `kept`: in this table they name a line, since the model has one seed.
+    columns = counts.select(["dataset", "method", "mode", "m", "offsets"])
+    for line in columns.to_pylist():
         packed.append(kept.get(tuple(line.values())))
     return counts.append_column("right", pa.array(packed, type=pa.binary()))
 
@@ -164,8 +170,9 @@ def flips(changes: Sequence[Predictions]) -> pa.Table:
     """Images that exactly one of two rows gets right; columns of `FLIPS`."""
     lines = []
     for test, labels, (before, after) in changes:
-        flipped = (before == labels) != (after == labels)
-        for i in np.flatnonzero(flipped).tolist():
+        right_before = before == labels
+        right_after = after == labels
+        for i in np.flatnonzero(right_before != right_after).tolist():
             line: dict[str, object] = {
                 "dataset": test.name,
                 "row": int(test.rows[i]),

@@ -156,7 +156,8 @@ class Plane:
         features = self.texts(point)
         counts = []
         for test in self.tests:
-            right = correct(test.image_features, test.labels, features[self.classes.of(test)])
+            class_features = features[self.classes.of(test)]
+            right = correct(test.image_features, test.labels, class_features)
             counts.append(int(right.sum()))
         return counts
 

@@ -49,12 +49,15 @@ class Row:
     def m(self) -> int | None:
         """Number of members, not counting token offsets; None if it differs by class."""
         sizes = {len(texts) for texts in self.prompts or [self.texts]}
-        return sizes.pop() if len(sizes) == 1 else None
+        if len(sizes) != 1:
+            return None
+        return sizes.pop()
 
     @property
     def texts_per_class(self) -> float:
         """The paper's column m: texts per class, averaged over classes."""
-        return float(np.mean([len(texts) for texts in self.prompts or [self.texts]])) * len(self.offsets)
+        sizes = [len(texts) for texts in self.prompts or [self.texts]]
+        return float(np.mean(sizes)) * len(self.offsets)
 
 
 @dataclass(frozen=True)
@@ -200,7 +203,9 @@ def methods(soups: Sequence[str]) -> list[Method]:
 
 def in_order(soups: Sequence[str]) -> list[str]:
     """Names of soups in the order of tables."""
-    return [name for name in PAPER_SOUPS if name in soups] + [name for name in soups if name not in PAPER_SOUPS]
+    of_paper = [name for name in PAPER_SOUPS if name in soups]
+    others = [name for name in soups if name not in PAPER_SOUPS]
+    return of_paper + others
 
 
 def soup_method(name: str) -> Method:

@@ -75,12 +75,15 @@ class ClassPrompts:
     """
 
     def __init__(self, tests: Sequence[TestSet]) -> None:
-        self.stems = list(dict.fromkeys(stem for test in tests for stem in test.stems))
-        position = {stem: i for i, stem in enumerate(self.stems)}
-        self._index = {
-            test.name: torch.tensor([position[stem] for stem in test.stems], device=test.labels.device)
-            for test in tests
-        }
+        position: dict[str, int] = {}
+        self._index: dict[str, Tensor] = {}
+        for test in tests:
+            stems = test.stems
+            for stem in stems:
+                position.setdefault(stem, len(position))
+            places = [position[stem] for stem in stems]
+            self._index[test.name] = torch.tensor(places, device=test.labels.device)
+        self.stems = list(position)
 
     def of(self, test: TestSet) -> Tensor:
         """Positions in `stems` of the classes of one dataset: (C,) int64."""
@@ -96,17 +99,22 @@ def load_tests(
         MissingError, MismatchError: features are missing, or of another encoder.
     """
     tests = []
-    for dataset in store.read_object(artifacts.evaluated)["datasets"] if datasets is None else datasets:
+    if datasets is None:
+        datasets = store.read_object(artifacts.evaluated)["datasets"]
+    for dataset in datasets:
         name = dataset["name"]
         stored = read_features(artifacts.features(name, split="test"), encoder=encoder.id)
+        # Moved to the device once, since every block of rows reads them again.
+        image_features = torch.from_numpy(stored.features).to(encoder.device)
+        labels = torch.from_numpy(stored.labels).to(encoder.device)
         tests.append(
             TestSet(
                 name=name,
                 role=dataset["role"],
                 template=stored.attributes["template"],
                 class_names=stored.class_names,
-                image_features=torch.from_numpy(stored.features).to(encoder.device),
-                labels=torch.from_numpy(stored.labels).to(encoder.device),
+                image_features=image_features,
+                labels=labels,
                 rows=stored.rows,
                 attributes=stored.attributes,
                 baseline_template=dataset["baseline_template"],

@@ -128,4 +128,5 @@ def seen_by(
 
 def _images(test: TestSet, *, manifest: Path) -> ImageList:
     """The image files of one dataset, in its order."""
-    return ImageList(test.attributes["root"], store.read_table(manifest, columns=["path", "digest"]).take(test.rows))
+    files = store.read_table(manifest, columns=["path", "digest"])
+    return ImageList(test.attributes["root"], files.take(test.rows))

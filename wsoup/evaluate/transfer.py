@@ -29,7 +29,9 @@ SCHEMA = pa.schema([("text", pa.string()), *WHERE, *COUNTS])
 
 def sample(pool: Sequence[str], *, size: int | None) -> list[str]:
     """A fixed random sample of the pool, in pool order; the whole pool if it is smaller or `size` is None."""
-    order = member_generator(purpose="survey", seed=0, member=0).permutation(len(pool))
+    generator = member_generator(purpose="survey", seed=0, member=0)
+    order = generator.permutation(len(pool))
+    # In pool order, by which equal descriptors of the upper bound rank.
     return [pool[i] for i in sorted(order[:size].tolist())]
 
 
@@ -82,6 +84,7 @@ def source_counts(source: Source, texts: Sequence[str], *, period: bool) -> pa.T
     """Correct counts of the bare class name and of each text alone on every seed's few-shot images."""
     images = source.images()
     by_block = []
+    # Apart: the bare class name has no comma, and among texts with one it would keep them from sharing it.
     for group in ([""], texts):
         for block in source.text_blocks(group, period=period):
             by_block.append(images.score(block)["n_correct"])
@@ -103,7 +106,8 @@ def mean_accuracy(n_correct: Sequence[int], *, n_images: Sequence[int]) -> int:
     >>> mean_accuracy([1, 1], n_images=[2, 3]) > mean_accuracy([0, 2], n_images=[2, 3])
     True
     """
-    common = math.lcm(*n_images)  # a sum of fractions would round, and two equal means could differ
+    # A sum of fractions would round, and two equal means could differ.
+    common = math.lcm(*n_images)
     total = 0
     for correct, size in zip(n_correct, n_images, strict=True):
         total += correct * (common // size)

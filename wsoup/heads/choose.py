@@ -64,7 +64,8 @@ def choose(shots: FewShot, *, kind: str) -> Chosen:
     """
     if kind not in PARTS:
         raise ParamsError(f"kind is {shown_value(kind)}; expected one of {', '.join(PARTS)}")
-    labels = shots.labels[shots.folds >= 0]  # of the images that can be left out
+    can_be_left_out = shots.folds >= 0
+    labels = shots.labels[can_be_left_out]
     parts = [_best_setting(shots, part=part) for part in PARTS[kind]]
     logits = []
     weights = []
@@ -75,6 +76,7 @@ def choose(shots: FewShot, *, kind: str) -> Chosen:
             scale = 1 / (len(parts) * part.temperature)
         logits.append(scale * part.logits)
         weights.append(scale * part.setting.fit(shots))
+        # The parts have hyperparameters of different names, so none overwrites another's.
         setting |= dataclasses.asdict(part.setting)
     summed = torch.stack(logits).sum(dim=0)
     temperature = parts[0].temperature
@@ -121,8 +123,10 @@ def _best_setting(shots: FewShot, *, part: Kind) -> _Part:
 
 def slack(n_correct: int, *, n_images: int) -> float:
     """Difference of counts that means nothing: a quarter of the standard error."""
+    # As if one image were wrong, or right, where all or none are: such a share would have no standard error.
     share = min(max(n_correct, 1), n_images - 1) / n_images
-    return SLACK * math.sqrt(n_images * share * (1 - share))
+    variance = n_images * share * (1 - share)
+    return SLACK * math.sqrt(variance)
 
 
 def log_loss(logits: Tensor, labels: Tensor, *, temperature: float) -> float:
@@ -148,8 +152,10 @@ def fit_temperature(logits: Tensor, labels: Tensor) -> float:
     """
 
     def cost(log_temperature: float) -> float:
+        # The sum of losses, not their mean: the more images there are, the less the prior counts.
         loss = log_loss(logits, labels, temperature=math.exp(log_temperature))
-        return len(labels) * loss + (log_temperature / PRIOR_STD) ** 2 / 2
+        prior = (log_temperature / PRIOR_STD) ** 2 / 2
+        return len(labels) * loss + prior
 
     if not len(labels):
         return 1.0
@@ -195,6 +201,7 @@ def threshold(confidences: Tensor, right: Tensor, *, precision: float) -> float:
     descending = confidences[order]
     n_wrong = (~right[order]).cumsum(0)
     n_all = torch.arange(1, len(order) + 1)
+    # 1e-9, because (1 - 0.9) * 10 is a little less than 1 in floats.
     good = (n_wrong + 1) <= (1 - precision) * (n_all + 1) + 1e-9
     last = torch.ones_like(good)
     last[:-1] = descending[1:] < descending[:-1]  # equal confidences stay together

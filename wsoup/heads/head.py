@@ -93,7 +93,8 @@ class Head:
     @usual_torch()
     def logits(self, features: object) -> Tensor:
         """(N, D) L2-normalised, torch or NumPy -> (N, C) float32; MismatchError if D differs."""
-        return rows(features, name="features", size=len(self.classifier)).cpu() @ self.classifier
+        checked_rows = rows(features, name="features", size=len(self.classifier))
+        return checked_rows.cpu() @ self.classifier
 
     def predict_proba(self, features: object) -> Tensor:
         """Probabilities at the head's temperature: (N, D) -> (N, C) float32."""
@@ -102,7 +103,8 @@ class Head:
     @at_the_door
     def predict(self, features: object, *, at_least: AtLeast = 0.0) -> Tensor:
         """Labels (N,) int64; -1 where no probability reaches `at_least`, such as `head.threshold()`."""
-        confidences, labels = self.predict_proba(features).max(dim=1)
+        probabilities = self.predict_proba(features)
+        confidences, labels = probabilities.max(dim=1)
         return torch.where(confidences >= at_least, labels, ABSTAINED)
 
     @at_the_door
@@ -127,13 +129,11 @@ class Head:
             "temperature": np.array([self.temperature]),
             "threshold": np.array([self.threshold()]),
         }
-        about = {
-            **{name: getattr(self, name) for name in PLAIN},
-            "setting": dict(self.setting),
-            "class_names": list(self.class_names),
-            "encoder": dict(self.encoder),
-            "soup": self.soup.as_json(),
-        }
+        about = {name: getattr(self, name) for name in PLAIN}
+        about["setting"] = dict(self.setting)
+        about["class_names"] = list(self.class_names)
+        about["encoder"] = dict(self.encoder)
+        about["soup"] = self.soup.as_json()
         text = json.dumps(about, sort_keys=True, ensure_ascii=False)
         arrays["about"] = np.frombuffer(text.encode(), dtype=np.uint8)
         return store.pack_arrays({**arrays, "checksum": _checksum(arrays)})
@@ -170,9 +170,11 @@ class Head:
         if not np.array_equal(arrays.pop("checksum"), _checksum(arrays)):
             raise ValueError("it is damaged: its checksum does not match its content")
         about = json.loads(arrays.pop("about").tobytes())
+        about["soup"] = Soup.from_json(about["soup"], origin="its soup")
         tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
+        # The fields of `Head` validate themselves; what they say of one another is compared below.
         head = cls(
-            **{**about, "soup": Soup.from_json(about["soup"], origin="its soup")},
+            **about,
             classifier=tensors["classifier"].float(),
             temperature=arrays["temperature"].item(),
             confidences=tensors["confidences"],
@@ -190,7 +192,8 @@ class Head:
         }
         for name, shape in shapes.items():
             array = arrays[name]
-            has_right_kind = (array.dtype.kind == "b") == (name == "right")
+            is_boolean = array.dtype.kind == "b"
+            has_right_kind = is_boolean == (name == "right")
             if array.shape != shape or not has_right_kind or not np.isfinite(array).all():
                 raise ValueError(f"{name} is {array.dtype} {array.shape}; expected {shape}, and finite numbers")
         return head
@@ -216,6 +219,7 @@ def best_head(
     """
     with threads.one_thread_for(shots.features.numel() * shots.n_classes):
         chosen = choose(shots, kind=kind)
+    notes = [part for part in (note, chosen.note) if part]
     return Head(
         kind=kind,
         setting=chosen.setting,
@@ -228,7 +232,7 @@ def best_head(
         logit_scale=shots.logit_scale,
         encoder=encoder,
         soup=soup,
-        note="; ".join(part for part in (note, chosen.note) if part),
+        note="; ".join(notes),
     )
 
 

@@ -58,7 +58,9 @@ class FewShot:
         """Fold of each image, which is its index within its class: (n,) int64; -1 for the only image of a class."""
         so_far = self.one_hot.cumsum(dim=0).long()  # (n, C) images of each class
         folds = so_far.gather(1, self.labels[:, None])[:, 0] - 1
-        return torch.where(so_far[-1][self.labels] > 1, folds, -1)
+        of_class = so_far[-1][self.labels]
+        # Without its only image a class would have no head to test the image with.
+        return torch.where(of_class > 1, folds, -1)
 
     @property
     def n_folds(self) -> int:
@@ -94,8 +96,8 @@ def checked(
         DataError: a class without an image, or the same photo under two labels.
         MismatchError: texts of another size.
     """
-    if texts.shape != (features.shape[1], len(names)):
-        expected = (features.shape[1], len(names))
+    expected = (features.shape[1], len(names))
+    if texts.shape != expected:
         raise MismatchError(f"class texts have shape {tuple(texts.shape)}; expected {expected}, features by classes")
     features = features.double().cpu()
     labels = labels.cpu()
@@ -125,9 +127,11 @@ def duplicates(features: Tensor) -> list[tuple[int, int]]:
     pairs = []
     for start in range(0, len(features), ROWS):
         later = features[start : start + ROWS]
-        same = torch.cdist(later, features[: start + len(later)]) < SAME
+        so_far = features[: start + len(later)]
+        same = torch.cdist(later, so_far) < SAME
         below = same.tril(start - 1)  # each pair once, and no image with itself
-        pairs += [(column, start + row) for row, column in below.nonzero().tolist()]
+        for row, column in below.nonzero().tolist():
+            pairs.append((column, start + row))
     return pairs
 
 
@@ -148,8 +152,10 @@ class Prototypes:
 
     def fit(self, shots: FewShot) -> Tensor:
         """W (D, C)."""
+        # A normalised sum is a normalised mean, so nothing is divided by the number of images.
         means = normalize(shots.one_hot.T @ shots.features)  # (C, D)
-        return shots.logit_scale * (shots.texts + self.weight * means.T)
+        weights = shots.texts + self.weight * means.T
+        return shots.logit_scale * weights
 
     @staticmethod
     def left_out(shots: FewShot) -> Iterator[tuple[Prototypes, Tensor]]:
@@ -158,8 +164,9 @@ class Prototypes:
         sums = shots.one_hot.T @ shots.features
         for fold in range(shots.n_folds):
             rows = shots.folds == fold
-            means = normalize(sums - shots.one_hot[rows].T @ shots.features[rows])
-            cosines[rows] = shots.features[rows] @ means.T
+            left_out = shots.features[rows]
+            means = normalize(sums - shots.one_hot[rows].T @ left_out)
+            cosines[rows] = left_out @ means.T
         texts = shots.text_logits(shots.features)
         for setting in Prototypes.settings():
             yield setting, texts + shots.logit_scale * setting.weight * cosines
@@ -188,10 +195,13 @@ class Ridge:
     def fit(self, shots: FewShot) -> Tensor:
         """W (D, C)."""
         x, residual, _ = _weighted(shots)
-        if len(x) <= x.shape[1]:
-            extra = x.T @ torch.linalg.solve(_add_diagonal(x @ x.T, self.penalty), residual)
+        n, size = x.shape
+        if n <= size:
+            system = _add_diagonal(x @ x.T, self.penalty)
+            extra = x.T @ torch.linalg.solve(system, residual)
         else:
-            extra = torch.linalg.solve(_add_diagonal(x.T @ x, self.penalty), x.T @ residual)
+            system = _add_diagonal(x.T @ x, self.penalty)
+            extra = torch.linalg.solve(system, x.T @ residual)
         return shots.logit_scale * shots.texts + extra
 
     @staticmethod
@@ -203,18 +213,26 @@ class Ridge:
         """
         x, residual, roots = _weighted(shots)
         texts = shots.text_logits(shots.features)
-        small = len(x) <= x.shape[1]
-        values, vectors = torch.linalg.eigh(x @ x.T if small else x.T @ x)
-        basis = vectors if small else x @ vectors  # Q
+        n, size = x.shape
+        if n <= size:
+            values, vectors = torch.linalg.eigh(x @ x.T)
+            basis = vectors  # Q
+            numerators = values
+        else:
+            values, vectors = torch.linalg.eigh(x.T @ x)
+            basis = x @ vectors
+            numerators = torch.ones_like(values)
         rotated = basis.T @ residual
         folds = [(shots.folds == fold).nonzero()[:, 0] for fold in range(shots.n_folds)]
         for setting in Ridge.settings():
-            gains = (values if small else 1) / (values + setting.penalty)
+            gains = numerators / (values + setting.penalty)
             logits = texts.clone()
             for rows in folds:
                 own = basis[rows] * gains
                 missing = _add_diagonal(-own @ basis[rows].T, 1.0)
-                error = torch.linalg.solve(missing, residual[rows] - own @ rotated)
+                unexplained = residual[rows] - own @ rotated
+                error = torch.linalg.solve(missing, unexplained)
+                # X and R were multiplied by the roots of the weights; logits are of the images themselves.
                 logits[rows] += (residual[rows] - error) / roots[rows]
             yield setting, logits
 
@@ -222,7 +240,9 @@ class Ridge:
 def _weighted(shots: FewShot) -> tuple[Tensor, Tensor, Tensor]:
     """X (n, D) and R (n, C) of `Ridge`, and the square roots of the images' weights, (n, 1)."""
     sizes = torch.bincount(shots.labels, minlength=shots.n_classes)
-    roots = (len(shots.labels) / (shots.n_classes * sizes[shots.labels].double())).sqrt()[:, None]
+    of_class = sizes[shots.labels].double()
+    weights = len(shots.labels) / (shots.n_classes * of_class)
+    roots = weights.sqrt()[:, None]
     residual = shots.logit_scale * shots.one_hot - shots.text_logits(shots.features)
     return roots * shots.features, roots * residual, roots
 

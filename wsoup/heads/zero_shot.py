@@ -26,18 +26,27 @@ def soup_features(
     stems = prompts.stems(prompts.checked(template), class_names)
     step = "it would be cut; shorten the class name or the template"
     check_fits(of.texts, stems=stems, tokenizer=text_encoder.tokenizer, step=step)
-    features = text_encoder.encode_grid(stems, [prompts.ending(text, period=True) for text in of.texts])
-    shares = torch.ones(len(features), dtype=features.dtype, device=features.device) / len(features)
-    mean = torch.einsum("m,mcd->cd", shares, features)  # features.mean(dim=0) differs in the last bits
-    return features, normalize(mean) if mode == "centroid" else mean
+    endings = [prompts.ending(text, period=True) for text in of.texts]
+    features = text_encoder.encode_grid(stems, endings)
+    ones = torch.ones(len(features), dtype=features.dtype, device=features.device)
+    shares = ones / len(features)
+    # `features.mean(dim=0)` differs in the last bits.
+    mean = torch.einsum("m,mcd->cd", shares, features)
+    if mode == "centroid":
+        return features, normalize(mean)
+    return features, mean
 
 
 def class_texts(of: Soup, *, template: str, class_names: Sequence[str], text_encoder: PromptEncoder) -> Tensor:
     """The soup's centroids on the CPU: (C, D)."""
-    return soup_features(of, template=template, class_names=class_names, text_encoder=text_encoder)[1].cpu()
+    _, classifier = soup_features(of, template=template, class_names=class_names, text_encoder=text_encoder)
+    return classifier.cpu()
 
 
 def logit_scale_of(model: object) -> float:
     """The factor that the model multiplies cosines by; `LOGIT_SCALE` if it has no `logit_scale`."""
     scale = getattr(model, "logit_scale", None)
-    return float(scale.detach().exp()) if isinstance(scale, Tensor) else LOGIT_SCALE
+    if not isinstance(scale, Tensor):
+        return LOGIT_SCALE
+    # CLIP learns the logarithm of the factor.
+    return float(scale.detach().exp())

@@ -35,7 +35,10 @@ def _decode(
             pixels[i] = transform(image)
         except DataError as error:
             bad[i] = error
-    stacked = torch.stack(list(pixels.values())) if pixels else torch.empty(0, 3, 1, 1)
+    stacked = torch.empty(0, 3, 1, 1)
+    # `stack` takes no empty list, which a batch of bad images alone would be.
+    if pixels:
+        stacked = torch.stack(list(pixels.values()))
     return Batch(stacked, list(pixels), bad)
 
 
@@ -67,8 +70,9 @@ def batches(
     """
     if workers is None:
         workers = decoding_workers()
+    # A picture may still be read from a file that is open in this process.
     if len(paths) <= FEW_IMAGES or any(isinstance(path, Picture) for path in paths):
-        workers = 0  # a picture may still be read from a file that is open here
+        workers = 0
     n_batches = math.ceil(len(paths) / batch_size)
     decode = partial(_decode, paths, digests, transform, batch_size, as_stored)
     for batch in ahead(decode, n=n_batches, workers=workers):

@@ -73,7 +73,8 @@ def load_rgb(path: str | Path | Picture, *, digest: str | None = None, as_stored
     name = shown(str(path))
     try:
         with warnings.catch_warnings(), _whole_files():
-            warnings.simplefilter("ignore")  # Pillow warns of large or odd files that it decodes nevertheless
+            # Pillow warns of large or odd files that it decodes nevertheless.
+            warnings.simplefilter("ignore")
             if isinstance(path, Picture):
                 return _upright(path.image, name=name, as_stored=as_stored)
             data = _read(str(path), name=name, digest=digest)
@@ -91,7 +92,8 @@ def load_rgb(path: str | Path | Picture, *, digest: str | None = None, as_stored
 @contextmanager
 def _whole_files() -> Iterator[None]:
     """A truncated file is an error, whatever others have set in Pillow."""
-    before, ImageFile.LOAD_TRUNCATED_IMAGES = ImageFile.LOAD_TRUNCATED_IMAGES, False
+    before = ImageFile.LOAD_TRUNCATED_IMAGES
+    ImageFile.LOAD_TRUNCATED_IMAGES = False
     try:
         yield
     finally:
@@ -127,15 +129,23 @@ def _upright(image: Image.Image, *, name: str, as_stored: bool) -> Image.Image:
             "resize"
         )
     image.load()
-    # `ImageOps.exif_transpose` would fail where another tag than the orientation is broken.
-    transposition = None if as_stored else UPRIGHT.get(image.getexif().get(ORIENTATION, 1))
+    transposition = None
+    if not as_stored:
+        # `ImageOps.exif_transpose` would fail where another tag than the orientation is broken.
+        orientation = image.getexif().get(ORIENTATION, 1)
+        transposition = UPRIGHT.get(orientation)
     if image.mode in ("I", "F") or image.mode.startswith("I;16"):
         image = _scaled(image, name=name)
-    if not as_stored and (image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info):
+    is_transparent = image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
+    if is_transparent and not as_stored:
         layer = image.convert("RGBA")
-        image = Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer)
+        white = Image.new("RGBA", layer.size, "white")
+        image = Image.alpha_composite(white, layer)
     rgb = image.convert("RGB")
-    return rgb if transposition is None else rgb.transpose(transposition)
+    # Conversions make new images without EXIF, so the rotation was read above and comes last.
+    if transposition is None:
+        return rgb
+    return rgb.transpose(transposition)
 
 
 def _scaled(image: Image.Image, *, name: str) -> Image.Image:
@@ -144,10 +154,14 @@ def _scaled(image: Image.Image, *, name: str) -> Image.Image:
     Raises:
         DataError: 32-bit integers and floats, whose range is in no file.
     """
-    if image.mode == "F" or (image.mode == "I" and image.format not in ("PNG", "PPM")):
+    # Pillow also opens PNG and PPM of 16 bits in its mode of 32-bit integers.
+    is_wide = image.mode == "I" and image.format not in ("PNG", "PPM")
+    if image.mode == "F" or is_wide:
         kind = "float" if image.mode == "F" else "32-bit integer"
         raise BadImageError(f"{name} holds {kind} pixels, whose white value is undefined: save it with 8 or 16 bits")
-    bits = getattr(image, "tag_v2", {}).get(258)  # a TIFF of 12 bits keeps its values in a 16-bit mode
+    # A TIFF of 12 bits keeps its values in a 16-bit mode.
+    bits = getattr(image, "tag_v2", {}).get(258)
     top = 4095 if bits == (12,) else 65535
     values = np.asarray(image).astype(np.uint32)
-    return Image.fromarray((values * 255 // top).clip(0, 255).astype(np.uint8))
+    grey = (values * 255 // top).clip(0, 255)
+    return Image.fromarray(grey.astype(np.uint8))

@@ -59,26 +59,35 @@ class ImageList:
         """Compute the shard of some rows; `about` says what decides its features."""
         part = self.files.take(rows)
         digests = part["digest"].to_pylist()
+        paths = [remote.joined(self.root, path) for path in part["path"].to_pylist()]
         encoded = encode_files(
             encoders,
-            paths=[remote.joined(self.root, path) for path in part["path"].to_pylist()],
+            paths=paths,
             digests=digests,
             batch_size=batch_size,
             on_bad_image=on_bad_image,
             fill=True,
         )
-        texts = [sorted(encoded.skipped.items()), [digests[i] for i in encoded.positions.tolist()], about]
+        skipped = sorted(encoded.skipped.items())
+        digests_held = [digests[i] for i in encoded.positions.tolist()]
+        texts = json.dumps([skipped, digests_held, about])
         arrays = {f"{FEATURES}{name}": features[:] for name, features in encoded.features.items()}
-        held = np.frombuffer(json.dumps(texts).encode(), dtype=np.uint8)
-        return store.pack_arrays({**arrays, "positions": encoded.positions, "texts": held})
+        arrays["positions"] = encoded.positions
+        # A file of arrays holds nothing but arrays, so the texts are one of bytes.
+        arrays["texts"] = np.frombuffer(texts.encode(), dtype=np.uint8)
+        return store.pack_arrays(arrays)
 
 
 def _unpacked(payload: bytes, *, origin: str | Path) -> tuple[Encoded, list[str], str]:
     """A shard, the digests of its images, and what decided its features."""
     arrays = store.unpack_arrays(payload, origin=origin)
-    features = {name.removeprefix(FEATURES): array for name, array in arrays.items() if name.startswith(FEATURES)}
+    features = {}
+    for name, array in arrays.items():
+        if name.startswith(FEATURES):
+            features[name.removeprefix(FEATURES)] = array
     skipped, digests, about = json.loads(arrays["texts"].tobytes())
-    return Encoded(features, arrays["positions"], dict(skipped)), digests, about
+    encoded = Encoded(features, arrays["positions"], dict(skipped))
+    return encoded, digests, about
 
 
 class _Finished:
@@ -96,21 +105,27 @@ class _Finished:
 
     def known(self, lists: Sequence[ImageList], *, owner: Owner, about: str) -> list[np.ndarray]:
         """Add the shards of earlier runs that hold any of these images: for each list, rows or NOWHERE, (N,) int64."""
-        if not (found := sorted((owner.folder / owner.version).glob("*.part"))):
+        folder = owner.folder / owner.version
+        paths = sorted(folder.glob("*.part"))
+        if not paths:
             return [np.full(len(images.files), NOWHERE) for images in lists]
         digests = [_digests(images.files["digest"]) for images in lists]
+        # Sorted once, so that each shard is looked up by bisection: a set of a million texts would be memory.
         unique, places = np.unique(np.concatenate(digests), return_inverse=True)
         rows = np.full(len(unique), NOWHERE)
-        for path in found:
+        for path in paths:
             with suppress(MismatchError, KeyError):  # damaged, or the shard of something else
                 _, held, made_with = _unpacked(store.read_checked(path), origin=path)
                 halves = np.array(held, dtype=unique.dtype)
                 at = np.searchsorted(unique, halves).clip(max=len(unique) - 1)
-                wanted = unique[at] == halves
-                if made_with == about and wanted.any():
-                    rows[at[wanted]] = self.add(path, n=len(held))[wanted]
+                is_listed = unique[at] == halves
+                if made_with == about and is_listed.any():
+                    numbers = self.add(path, n=len(held))
+                    rows[at[is_listed]] = numbers[is_listed]
+                    # What is not used is removed when the stage has finished.
                     owner.used.add(path)
-        return np.split(rows[places], np.cumsum([len(part) for part in digests])[:-1])
+        ends = np.cumsum([len(part) for part in digests])
+        return np.split(rows[places], ends[:-1])
 
 
 def _digests(column: "pa.ChunkedArray") -> np.ndarray:
@@ -118,30 +133,40 @@ def _digests(column: "pa.ChunkedArray") -> np.ndarray:
     import pyarrow as pa
 
     fixed = column.cast(pa.binary()).cast(pa.binary(64)).combine_chunks()
-    return np.frombuffer(fixed.buffers()[1], dtype="S64", count=len(fixed), offset=64 * fixed.offset).astype("S32")
+    # The second buffer holds the values; a slice of a column starts somewhere inside it.
+    whole = np.frombuffer(fixed.buffers()[1], dtype="S64", count=len(fixed), offset=64 * fixed.offset)
+    return whole.astype("S32")
 
 
 class _Gathered:
     """Features of one encoder, (N, D) float32, at these rows of all shards."""
 
     def __init__(self, finished: _Finished, name: str, *, rows: np.ndarray) -> None:
-        self.finished, self.name, self.rows = finished, name, rows
-        self.shape = (len(rows), self._read(int(self._shards(rows[:1])[0])).shape[1])
+        self.finished = finished
+        self.name = name
+        self.rows = rows
+        first_shard = int(self._shards(rows[:1])[0])
+        _, size = self._read(first_shard).shape
+        self.shape = (len(rows), size)
 
-    def __getitem__(self, wanted: slice) -> np.ndarray:
-        rows = self.rows[wanted]
+    def __getitem__(self, block: slice) -> np.ndarray:
+        rows = self.rows[block]
         shards = self._shards(rows)
-        block = np.empty((len(rows), self.shape[1]), dtype=np.float32)
+        features = np.empty((len(rows), self.shape[1]), dtype=np.float32)
+        # Shard by shard, so that each is read from disk once, however its images are scattered.
         for shard in np.unique(shards).tolist():
-            block[shards == shard] = self._read(shard)[rows[shards == shard] - self.finished.starts[shard]]
-        return block
+            is_here = shards == shard
+            rows_of_shard = rows[is_here] - self.finished.starts[shard]
+            features[is_here] = self._read(shard)[rows_of_shard]
+        return features
 
     def _shards(self, rows: np.ndarray) -> np.ndarray:
         return np.searchsorted(self.finished.starts, rows, side="right") - 1
 
     def _read(self, shard: int) -> np.ndarray:
         path = self.finished.paths[shard]
-        return _unpacked(store.read_checked(path), origin=path)[0].features[self.name][:]
+        encoded, _, _ = _unpacked(store.read_checked(path), origin=path)
+        return encoded.features[self.name][:]
 
 
 def embed_images(
@@ -167,35 +192,44 @@ def embed_images(
         ChangedError, DataError: as `encode_files`; also DataError where no image of a list can be decoded.
     """
     first = next(iter(encoders.values()))
-    ids, at_once = {name: encoder.id for name, encoder in encoders.items()}, first.images_at_once(batch_size)
+    ids = {name: encoder.id for name, encoder in encoders.items()}
+    at_once = first.images_at_once(batch_size)
+    # All that a feature depends on besides its image: also the size of its batch, and the kind of device.
     about = store.fingerprint([ids, first.preprocessing, at_once, first.device.type])
     finished = _Finished()
     rows = finished.known(lists, owner=owner, about=about)
     missing = [np.flatnonzero(row == NOWHERE) for row in rows]
-    total, new = sum(map(len, rows)), sum(map(len, missing))
+    total = sum(map(len, rows))
+    new = sum(map(len, missing))
     if 0 < new < total:
         print(f"{label}: {total - new} of {total} images were finished before; going on", file=sys.stderr)
     size = at_once * batches_per_shard
-    parts = [(n, places[at : at + size]) for n, places in enumerate(missing) for at in range(0, len(places), size)]
+    parts: list[tuple[int, np.ndarray]] = []
     shards = []
-    for n, part in parts:
-        compute = partial(lists[n].encoded, part, encoders, batch_size, on_bad_image, about)
-        named = lists[n].files.select(["digest", "path"]).take(part).to_pydict()
-        inputs = store.fingerprint([about, on_bad_image, *named.values()])  # not the names themselves
-        shards.append(Shard(owner, inputs, compute, size=len(part)))
+    for n, places in enumerate(missing):
+        for at in range(0, len(places), size):
+            part = places[at : at + size]
+            compute = partial(lists[n].encoded, part, encoders, batch_size, on_bad_image, about)
+            named = lists[n].files.select(["digest", "path"]).take(part).to_pydict()
+            # A digest of the names: the names of a million images would stay in memory with their shards.
+            inputs = store.fingerprint([about, on_bad_image, *named.values()])
+            shards.append(Shard(owner, inputs, compute, size=len(part)))
+            parts.append((n, part))
     done = finish_shards(shards, label=label, unit="image", ticks=True)
     skipped: list[dict[int, str]] = [{} for _ in lists]
     for (n, part), shard, payload in zip(parts, shards, done, strict=True):
         encoded, digests, _ = _unpacked(payload, origin=label)
         rows[n][part[encoded.positions]] = finished.add(shard.path, n=len(digests))
-        skipped[n] |= {int(part[i]): text for i, text in encoded.skipped.items()}
+        for i, text in encoded.skipped.items():
+            skipped[n][int(part[i])] = text
     embedded = []
     for images, row, places, bad in zip(lists, rows, missing, skipped, strict=True):
         if len(bad) == len(row):
             raise DataError(f"{images.root}: none of the {len(row)} images could be decoded")
         positions = np.flatnonzero(row != NOWHERE)
         features = {name: _Gathered(finished, name, rows=row[positions]) for name in encoders}
-        embedded.append(Encoded(features, positions, bad, len(row) - len(places)))
+        n_known = len(row) - len(places)
+        embedded.append(Encoded(features, positions, bad, n_known))
     return embedded
 
 
@@ -221,7 +255,8 @@ def embed_split(dataset: str, *, split: str, encoder: EncoderParams, params: Emb
         label=f"embed {dataset} {split}",
         owner=owner,
     )
-    features, kept = embedded.features[PRETRAINED], embedded.positions
+    features = embedded.features[PRETRAINED]
+    kept = embedded.positions
     skipped = [text for _, text in sorted(embedded.skipped.items())]
     attributes = {
         **attributes,
@@ -236,7 +271,9 @@ def embed_split(dataset: str, *, split: str, encoder: EncoderParams, params: Emb
     write_features(out, ImageFeatures(features, labels[kept], rows[kept], attributes))
     for text in skipped:
         print(f"skipped: {text}")
-    reused = f"; {embedded.n_known} reused from an earlier run" if embedded.n_known else ""
+    reused = ""
+    if embedded.n_known:
+        reused = f"; {embedded.n_known} reused from an earlier run"
     print(f"{out}: {len(kept)} images, {features.shape[1]} dimensions, {model.id['model']}{reused}")
 
 
@@ -245,17 +282,24 @@ def _listed(manifest: Path, split: str, *, root: str) -> tuple[ImageList, np.nda
     import pyarrow.compute as pc
 
     table = store.read_table(manifest, columns=["label", "split"])
-    rows = pc.indices_nonzero(pc.equal(table["split"], split)).to_numpy().astype(np.int64)
+    is_in_split = pc.equal(table["split"], split)
+    rows = pc.indices_nonzero(is_in_split).to_numpy().astype(np.int64)
+    labels = np.asarray(table["label"])[rows]
     files = store.read_table(manifest, columns=["path", "digest"])
-    files = files if len(rows) == len(files) else files.take(rows)  # which copies
-    return ImageList(root, files), np.asarray(table["label"])[rows], rows
+    # Only where it leaves something out, because `take` copies.
+    if len(rows) < len(files):
+        files = files.take(rows)
+    return ImageList(root, files), labels, rows
 
 
 def _fingerprint(digests: "pa.ChunkedArray") -> str:
     """`store.fingerprint` of the list of all digests, of which only some are in memory at a time."""
-    text, joint = hashlib.sha256(b"["), b""
+    text = hashlib.sha256(b"[")
     for start in range(0, len(digests), DIGESTS_AT_ONCE):
-        text.update(joint + json.dumps(digests[start : start + DIGESTS_AT_ONCE].to_pylist())[1:-1].encode())
-        joint = b", "
+        if start > 0:
+            text.update(b", ")
+        some = digests[start : start + DIGESTS_AT_ONCE].to_pylist()
+        without_brackets = json.dumps(some)[1:-1]
+        text.update(without_brackets.encode())
     text.update(b"]")
     return text.hexdigest()[:20]

@@ -77,7 +77,9 @@ def encode_files(
         for batch in decoded:
             n = len(batch.positions)
             if n:
-                pixels = to_floats(_filled(batch, least=at_once if fill else 0).to(encoder.device, non_blocking=True))
+                filled = _filled(batch, least=at_once if fill else 0)
+                # Bytes go to the device and become floats there: a quarter of the transfer.
+                pixels = to_floats(filled.to(encoder.device, non_blocking=True))
                 for name, each in encoders.items():
                     encoded = encode_pixels(each, pixels)[:n].cpu()
                     check_finite(encoded, paths=[str(paths[i]) for i in batch.positions])
@@ -86,6 +88,7 @@ def encode_files(
             skipped |= {i: error.args[0] for i, error in batch.bad.items()}
             tick(n + len(batch.bad))
     joined = {name: np.concatenate(parts) for name, parts in features.items() if parts}
+    # The type is said, because an empty list would become floats, which are no positions.
     return Encoded(joined, np.array(positions, dtype=np.int64), skipped)
 
 
@@ -93,4 +96,7 @@ def _filled(batch: Batch, *, least: int) -> Tensor:
     """The pixels of a batch with black images in place of bad ones, and up to `least` images."""
     n, *size = batch.pixels.shape
     missing = max(len(batch.bad), least - n)
-    return torch.cat([batch.pixels, batch.pixels.new_zeros(missing, *size)]) if missing > 0 else batch.pixels
+    if missing <= 0:
+        return batch.pixels
+    black = batch.pixels.new_zeros(missing, *size)
+    return torch.cat([batch.pixels, black])

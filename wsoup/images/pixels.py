@@ -55,20 +55,24 @@ def encode_pixels(encoder: Encoder, pixels: Tensor) -> Tensor:
         on_device = pixels.to(encoder.device, dtype=dtype_of_pixels(encoder.model), non_blocking=True)
         with encoder.autocast():
             features = fast_images(encoder).encode_image(on_device)  # type: ignore[operator]
+        # In float32, whatever the model computes in: in half precision the length itself would be rounded.
         return F.normalize(features.float(), dim=-1)
     except torch.OutOfMemoryError:
         if len(pixels) == 1:
             raise
     # The error holds the memory of the failed pass, so continue outside of the handler.
     half = len(pixels) // 2
-    return torch.cat([encode_pixels(encoder, pixels[:half]), encode_pixels(encoder, pixels[half:])])
+    first = encode_pixels(encoder, pixels[:half])
+    second = encode_pixels(encoder, pixels[half:])
+    return torch.cat([first, second])
 
 
 def check_finite(features: Tensor, *, paths: Sequence[str]) -> None:
     """Raise ModelError for the first of B images whose features (B, D) have NaN or infinity."""
     good = features.isfinite().all(dim=1).tolist()
     if not all(good):
+        first_bad = paths[good.index(False)]
         raise ModelError(
-            f"{shown(paths[good.index(False)])}: its features are not finite (NaN or infinity); check "
+            f"{shown(first_bad)}: its features are not finite (NaN or infinity); check "
             "encoder.image_mean and image_std, or choose precision: fp32"
         )

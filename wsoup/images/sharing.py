@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import takewhile
 
 import torch
 from torch import Tensor, nn
@@ -13,26 +12,46 @@ from wsoup.images.vit import PackedViT
 @contextmanager
 def sharing_blocks(models: Sequence[nn.Module]) -> Iterator[None]:
     """Within the block, models from `with_fast_images` pass a batch, the same tensor, once through what they share."""
-    modules = [model for model in models if isinstance(model, nn.Module)]  # a user's model may be any object
-    towers = [part for model in modules for part in model.modules() if isinstance(part, PackedViT)]
-    stems = [_stem(tower) for tower in towers]
-    blocks = zip(*(tower.layers[:-1] for tower in towers), strict=False)
-    n = sum(1 for _ in takewhile(lambda same: len(set(same)) == 1, blocks))
-    last: list[Tensor] = []  # pixels, and their states before block n
+    towers: list[PackedViT] = []
+    for model in models:
+        if isinstance(model, nn.Module):  # a user's model may be any object
+            towers += [part for part in model.modules() if isinstance(part, PackedViT)]
+    n_shared = _n_shared_blocks(towers)
+    last: list[Tensor] = []  # pixels, and their states before block n_shared
 
     def lower(pixels: Tensor) -> Tensor:
+        # Only the present batch: towers take it one after the other, and nobody asks for an earlier one.
         if not last or last[0] is not pixels:
-            last[:] = pixels, towers[0].run(towers[0].start(pixels), first=0, stop=n)
+            start = towers[0].start(pixels)
+            last[:] = pixels, towers[0].run(start, first=0, stop=n_shared)
         return last[1]
 
-    if len(towers) > 1 and all(all(map(torch.equal, stem, stems[0])) for stem in stems):
+    if len(towers) > 1 and _start_alike(towers):
         for tower in towers:
-            tower.lower, tower.n_lower = lower, n
+            tower.lower = lower
+            tower.n_lower = n_shared
     try:
         yield
     finally:
         for tower in towers:
-            tower.lower, tower.n_lower = None, 0
+            tower.lower = None
+            tower.n_lower = 0
+
+
+def _n_shared_blocks(towers: Sequence[PackedViT]) -> int:
+    """How many first blocks are the same objects in all towers; the last block is never counted."""
+    n = 0
+    for same_place in zip(*[tower.layers[:-1] for tower in towers], strict=False):
+        if len(set(same_place)) > 1:
+            break
+        n += 1
+    return n
+
+
+def _start_alike(towers: Sequence[PackedViT]) -> bool:
+    """Whether all towers have the same weights before the first block, also where these are copies."""
+    first = _stem(towers[0])
+    return all(all(map(torch.equal, _stem(tower), first)) for tower in towers)
 
 
 def _stem(tower: PackedViT) -> list[Tensor]:

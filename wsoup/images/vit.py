@@ -33,6 +33,7 @@ class PackedViT(VisionTransformer):
     """
 
     def __init__(self, visual: Any, *, dtype: torch.dtype | None) -> None:
+        # Not a copy: `nn.Module.__init__` would make new dictionaries, and weights must stay those of `visual`.
         self.__dict__.update(visual.__dict__)
         self.layers = list(visual.transformer.resblocks)
         self.dtype: torch.dtype = dtype or self.layers[0].attn.in_proj_weight.dtype
@@ -44,7 +45,8 @@ class PackedViT(VisionTransformer):
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, 3, H, W) -> (B, D), not normalised."""
-        return self.run_from((self.lower or self.start)(x), first=self.n_lower)
+        states = self.start(x) if self.lower is None else self.lower(x)
+        return self.run_from(states, first=self.n_lower)
 
     def start(self, pixels: Tensor) -> Tensor:
         """Class token and patches before the first block: (B, 3, H, W) -> (B, T, width)."""
@@ -55,7 +57,8 @@ class PackedViT(VisionTransformer):
         """Blocks `first` to `stop` - 1: (B, T, width) -> (B, T, width)."""
         for i in range(first, stop):
             block = self._block(i)
-            q, k, v = split_heads(block.qkv(block.normed(x)), parts=3, heads=self.heads)
+            qkv = block.qkv(block.normed(x))
+            q, k, v = split_heads(qkv, parts=3, heads=self.heads)
             x = block.after_attention(x, _mixed(q, k, v))
         return x
 
@@ -63,14 +66,20 @@ class PackedViT(VisionTransformer):
         """Everything from block `first` on: (B, T, width) -> (B, D), not normalised."""
         last = len(self.layers) - 1
         if self.reads_first_row:
-            x, block = self.run(x, first=first, stop=last), self._block(last)
+            x = self.run(x, first=first, stop=last)
+            block = self._block(last)
             normed = block.normed(x)
+            # The class token alone asks, and every token answers.
             (q,) = split_heads(block.q(normed[:, :1]), parts=1, heads=self.heads)
             k, v = split_heads(block.kv(normed), parts=2, heads=self.heads)
-            pooled = self.ln_post(block.after_attention(x[:, :1], _mixed(q, k, v))[:, 0])
+            class_token = block.after_attention(x[:, :1], _mixed(q, k, v))
+            pooled = self.ln_post(class_token[:, 0])
         else:
-            pooled = self._pool(self.run(x, first=first, stop=last + 1))[0]
-        return pooled if self.proj is None else pooled @ self.proj
+            x = self.run(x, first=first, stop=last + 1)
+            pooled, _ = self._pool(x)
+        if self.proj is None:
+            return pooled
+        return pooled @ self.proj
 
     def _block(self, i: int) -> PackedBlock:
         if i not in self._packed:
@@ -81,15 +90,18 @@ class PackedViT(VisionTransformer):
 
 def _mixed(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Attention of all heads: (B, heads, T, head size) each -> (B, T, width)."""
-    return F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+    mixed = F.scaled_dot_product_attention(q, k, v)
+    return mixed.transpose(1, 2).flatten(2)
 
 
 def is_covered(visual: Any) -> bool:
     """Whether `PackedViT` does what this image tower does, read from its structure."""
     if type(visual) is not VisionTransformer or visual.output_tokens or not visual.transformer.batch_first:
         return False
-    hooked = any(part._forward_hooks or part._forward_pre_hooks for part in visual.modules())
-    return not hooked and foreign_block(visual.transformer.resblocks) is None
+    # A hook expects open_clip's own calls, which a faster tower does not make.
+    if any(part._forward_hooks or part._forward_pre_hooks for part in visual.modules()):
+        return False
+    return foreign_block(visual.transformer.resblocks) is None
 
 
 def with_fast_images(model: nn.Module, *, dtype: torch.dtype | None) -> nn.Module:
@@ -103,14 +115,17 @@ def with_fast_images(model: nn.Module, *, dtype: torch.dtype | None) -> nn.Modul
     """
     modules = model._modules if isinstance(model, nn.Module) else {}
     changed: dict[str, nn.Module] = {}
-    if is_covered(visual := modules.get("visual")):
+    visual = modules.get("visual")
+    if is_covered(visual):
         changed["visual"] = PackedViT(visual, dtype=dtype)
         if not _agree(visual, changed["visual"], dtype=dtype):
             return model
-    if (inner := modules.get("model")) is not None:
+    inner = modules.get("model")
+    if inner is not None:
         changed["model"] = with_fast_images(inner, dtype=dtype)
     if all(modules[name] is part for name, part in changed.items()):
         return model
+    # A shallow copy with a dictionary of its own: the caller's model keeps its own tower.
     fast = copy.copy(model)
     fast._modules = {**modules, **changed}
     return fast
@@ -120,11 +135,15 @@ def with_fast_images(model: nn.Module, *, dtype: torch.dtype | None) -> nn.Modul
 def _agree(visual: Any, fast: nn.Module, *, dtype: torch.dtype | None) -> bool:
     """Whether two towers have the same features for an image of noise."""
     weight = visual.conv1.weight
-    noise = torch.rand(1, 3, *visual.image_size, generator=torch.Generator().manual_seed(0))
+    # A generator of its own, because no check may move the global one.
+    generator = torch.Generator().manual_seed(0)
+    noise = torch.rand(1, 3, *visual.image_size, generator=generator)
     noise = noise.to(weight.device, weight.dtype)
     with torch.autocast(weight.device.type, dtype, enabled=dtype is not None):
-        expected, features = (F.normalize(tower(noise).float(), dim=-1) for tower in (visual, fast))
-    return bool((expected - features).norm() <= TOLERANCE.get(dtype or weight.dtype, 0.0))
+        expected = F.normalize(visual(noise).float(), dim=-1)
+        features = F.normalize(fast(noise).float(), dim=-1)
+    distance = (expected - features).norm()
+    return bool(distance <= TOLERANCE.get(dtype or weight.dtype, 0.0))
 
 
 def fast_images(encoder: Encoder) -> nn.Module:

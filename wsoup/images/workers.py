@@ -58,17 +58,25 @@ def ahead(decode: Decode, *, n: int, workers: int) -> Iterator[Batch]:
         WsoupError: a worker was killed.
         Exception: whatever `decode` raised in a worker, with that traceback as its cause.
     """
-    workers = 0 if multiprocessing.current_process().daemon else min(workers, n)  # a daemon may have no children
-    pool, alive = _started(decode, workers=workers) if workers else (None, None)
+    workers = min(workers, n)
+    if multiprocessing.current_process().daemon:
+        workers = 0  # a daemon may have no children
+    pool = None
+    alive = None
+    if workers:
+        pool, alive = _started(decode, workers=workers)
     if pool is None or alive is None:
         yield from map(decode, range(n))
         return
     try:
-        pending = deque(pool.submit(_decoded, number) for number in range(min(n, AHEAD * workers)))
+        at_first = min(n, AHEAD * workers)
+        pending = deque(pool.submit(_decoded, number) for number in range(at_first))
         for number in range(n):
             pixels, dtype, positions, bad = pending.popleft().result()
-            if number + AHEAD * workers < n:
-                pending.append(pool.submit(_decoded, number + AHEAD * workers))
+            # One more is begun for each that is taken, so that memory holds a fixed number of batches.
+            coming = number + AHEAD * workers
+            if coming < n:
+                pending.append(pool.submit(_decoded, coming))
             yield Batch(torch.from_numpy(pixels).view(dtype), positions, bad)
     except BrokenProcessPool:
         raise WsoupError(
@@ -84,6 +92,7 @@ def _started(decode: Decode, *, workers: int) -> tuple[ProcessPoolExecutor | Non
     try:
         ending, alive = multiprocessing.Pipe(duplex=False)
         pool = ProcessPoolExecutor(workers, initializer=_begin, initargs=(decode, ending, alive))
+        # The first task starts the processes: here, where a failure is expected.
         pool.submit(os.getpid)
         return pool, alive
     except CANNOT_START as error:
@@ -103,7 +112,9 @@ def _begin(decode: Decode, ending: Connection, alive: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     keep_memory()
+    # One thread each: there are as many workers as cores.
     torch.set_num_threads(1)
+    # A worker's own copy of this end would keep the pipe open when the main process was killed.
     alive.close()
     Thread(target=_exit_with, args=(ending,), daemon=True).start()
 

@@ -64,7 +64,8 @@ class Member:
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Member:
         """Inverse of `as_json`, without validation."""
-        return cls(**{**value, "trace": tuple(Step(**step) for step in value["trace"])})
+        trace = tuple(Step(**step) for step in value["trace"])
+        return cls(**{**value, "trace": trace})
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,9 @@ class Cost:
     flops: Total | None
 
     def __add__(self, other: Cost) -> Cost:
-        flops = None if self.flops is None or other.flops is None else self.flops + other.flops
+        flops = None
+        if self.flops is not None and other.flops is not None:
+            flops = self.flops + other.flops
         return Cost(self.texts + other.texts, self.tokens + other.tokens, flops)
 
     def as_json(self) -> dict[str, int | None]:
@@ -98,7 +101,10 @@ NOTHING = Cost(0, 0, 0)
 
 
 def _checked_encoder(encoder: Mapping[str, object]) -> Mapping[str, object]:
-    if not isinstance(encoder.get("model"), str) or not isinstance(encoder.get("pretrained", 0), str | None):
+    has_model = isinstance(encoder.get("model"), str)
+    # The key must be there, though its value may be None: 0 stands for a key that is not.
+    has_pretrained = isinstance(encoder.get("pretrained", 0), str | None)
+    if not has_model or not has_pretrained:
         raise ValueError("expected the encoder's model and pretrained")
     return encoder
 
@@ -108,7 +114,9 @@ def _checked_member(value: object, validate: ValidatorFunctionWrapHandler) -> Me
     if isinstance(value, Mapping) and "trace" not in value:
         raise ValueError("expected a trace")
     member: Member = validate(value)
-    if member.n_correct is not None and member.n_images is not None and member.n_correct > member.n_images:
+    if member.n_correct is None or member.n_images is None:
+        return member
+    if member.n_correct > member.n_images:
         raise ValueError(f"{member.n_correct} right of {member.n_images} images")
     return member
 
@@ -152,7 +160,9 @@ class Soup:
     cost: Mapping[str, Cost] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        texts = [*map(repr, self.texts[:3]), *(["..."] if len(self.members) > 3 else [])]
+        texts = [repr(text) for text in self.texts[:3]]
+        if len(self.members) > 3:
+            texts.append("...")
         encoder = f"{self.encoder.get('model')}/{self.encoder.get('pretrained')}"
         return f"<{self.kind} soup, {self.drawn_by}, {encoder}, {len(self.members)} members: {', '.join(texts)}>"
 
@@ -174,9 +184,14 @@ class Soup:
             template: of another dataset (default: the soup's).
             place: placeholder of the class name.
         """
-        # All other braces are doubled, since users of a template call `str.format`.
-        filled = [prompts.prompt(template or self.template, "\0", text) for text in self.texts]
-        return [text.replace("{", "{{").replace("}", "}}").replace("\0", place) for text in filled]
+        # All other braces are doubled, since users of a template call `str.format`. Until then a character that no
+        # text may hold stands for the class name.
+        templates = []
+        for text in self.texts:
+            filled = prompts.prompt(template or self.template, "\0", text)
+            escaped = filled.replace("{", "{{").replace("}", "}}")
+            templates.append(escaped.replace("\0", place))
+        return templates
 
     def class_name_soup(self) -> Self:
         """The bare class name with the same template and encoder: the baseline to compare the soup with."""
@@ -253,7 +268,9 @@ def load_seeds(folder: str | Path) -> Soup:
     soups = [Soup.load(path) for path in Path(folder).glob("seed*.json")]
     if not soups:
         raise MissingError(f"{folder} holds no seed<k>.json; soups are made by stage 'soup': run `dvc repro`")
-    return together(sorted(soups, key=lambda soup: soup.seed or 0), origin=folder)
+    # By number: by name, seed10 would come before seed2.
+    soups.sort(key=lambda soup: soup.seed or 0)
+    return together(soups, origin=folder)
 
 
 def together(soups: Sequence[Soup], *, origin: str | Path) -> Soup:
@@ -271,10 +288,7 @@ def together(soups: Sequence[Soup], *, origin: str | Path) -> Soup:
         store.check_encoder(other.encoder, expected=first.encoder, where=origin)
     if not others:
         return first
-    return replace(
-        first,
-        seed=None,
-        members=tuple(member for soup in soups for member in soup.members),
-        class_name_correct=None,
-        cost={},
-    )
+    members: list[Member] = []
+    for soup in soups:
+        members += soup.members
+    return replace(first, seed=None, members=tuple(members), class_name_correct=None, cost={})

@@ -42,5 +42,6 @@ class ChainsSoup(Growth):
 
         for index, judged in islice(rises(words, judge=judge), self.max_words):
             trace.append(Step(words[index], judged.n_correct))
+        # Never empty: without a bar, the first word is accepted.
         text = " ".join(step.added for step in trace)
         return [Member(text, trace[-1].n_correct, trace=tuple(trace))]

@@ -55,11 +55,13 @@ def greedy_soup(
         return judged_beside(total, some, measure=measure)
 
     for block in features(ranked):
+        # The bar goes on from block to block: where one ends is only a matter of memory.
         for index, judged in rises(block, judge=judge, bar=bar):
             total = total + block[index]
             bar = judged.value
             text = ranked[position + index]
-            members.append(Member(text=text, n_correct=judged.n_correct, trace=(Step(text, judged.n_correct),)))
+            step = Step(text, judged.n_correct)
+            members.append(Member(text=text, n_correct=judged.n_correct, trace=(step,)))
             if len(members) == m:
                 return members
         position += len(block)

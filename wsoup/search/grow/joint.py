@@ -105,7 +105,8 @@ def likely_on(image_features: Tensor, labels: Tensor, *, scale: float) -> Measur
 
 def _log_likelihood(scores: Tensor, labels: Tensor, scale: float) -> tuple[Tensor, Tensor]:
     """Mean log softmax of the label (float32, averaged in float64), and correct images; scores are (N, C)."""
-    own = (scores * scale).log_softmax(dim=1).gather(1, labels[:, None])
+    log_shares = (scores * scale).log_softmax(dim=1)
+    own = log_shares.gather(1, labels[:, None])
     right = scores.argmax(dim=1) == labels
     return own.double().mean(), right.sum()
 
@@ -120,10 +121,12 @@ def fitted_scale(image_features: Tensor, labels: Tensor, class_features: Tensor)
     own = scores.gather(1, labels[:, None])[:, 0]
 
     def slope(scale: float) -> float:
-        expected = ((scores * scale).softmax(dim=1) * scores).sum(dim=1)
+        shares = (scores * scale).softmax(dim=1)
+        expected = (shares * scores).sum(dim=1)
         return float((own - expected).mean())
 
     low, high = SCALES
+    # Bisection needs a root between the bounds.
     if slope(high) > 0:
         return high
     for _ in range(BISECTIONS):

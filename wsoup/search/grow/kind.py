@@ -117,6 +117,7 @@ class Growth(AnySoup):
         """
         generator = member_generator(purpose="word_soup", seed=seed, member=member)
         first = ranked[int(generator.integers(self.k0))]
+        # All k1 are shuffled, whatever the patience: a longer one tries the same words first.
         shuffled = generator.permutation(self.k1)
         return [first, *(ranked[i] for i in shuffled[: self.patience])]
 
@@ -178,7 +179,8 @@ def right_on(image_features: Tensor, labels: Tensor) -> Measure:
 
     def measure(sums: Tensor) -> tuple[Sequence[int], Sequence[int]]:
         # Normalised, a sum equals the mean.
-        counts = correct_per_candidate(image_features, labels, normalize(sums)).sum(dim=1).tolist()
+        right = correct_per_candidate(image_features, labels, normalize(sums))  # (B, N)
+        counts = right.sum(dim=1).tolist()
         return counts, counts
 
     return measure

@@ -35,5 +35,6 @@ def drawn(n_texts: int, *, m: int, seed: int) -> list[int]:
     """
     if n_texts < m:
         raise PoolError(f"cannot sample {m} of {n_texts} texts; lower m or add texts")
-    order = member_generator(purpose="sample", seed=seed, member=0).permutation(n_texts)
+    generator = member_generator(purpose="sample", seed=seed, member=0)
+    order = generator.permutation(n_texts)
     return [int(i) for i in order[:m]]

@@ -69,15 +69,18 @@ class Search:
 
     def part(self, number: int) -> bytes:
         """Search the members of one part: JSON for `soup`."""
+        # Two meters: what the search encoded is its cost, and counting its result is not.
         meter = Meter(self.source, seed=self.seed, period=self.ranked.period)
-        members = self._counted(self.definition.members(self.ranked, meter, part=number))
+        chosen = self.definition.members(self.ranked, meter, part=number)
+        members = self._counted(chosen)
         made: dict[str, object] = {
             "members": [member.as_json() for member in members],
             "cost": meter.cost().as_json(),
         }
         if number == 0:
             # Beside the first members, so that a run whose parts are finished encodes nothing.
-            made["class_name_correct"] = int(Meter(self.source, seed=self.seed, period=True).count([""])[0])
+            (count,) = Meter(self.source, seed=self.seed, period=True).count([""])
+            made["class_name_correct"] = int(count)
         return json.dumps(made).encode()
 
     def _counted(self, members: Sequence[Member]) -> list[Member]:
@@ -95,9 +98,10 @@ class Search:
                 _, (count,) = measure(total[None])
                 counts.append(count)
         n_images = len(self.source.subsets[self.seed])
-        return [
-            replace(member, n_correct=count, n_images=n_images) for member, count in zip(members, counts, strict=True)
-        ]
+        counted = []
+        for member, count in zip(members, counts, strict=True):
+            counted.append(replace(member, n_correct=count, n_images=n_images))
+        return counted
 
     def soup(self, parts: Iterable[bytes], *, made_with: Mapping[str, str]) -> Soup:
         """The soup of all parts, in order; `made_with` are versions of the packages that determine it."""
@@ -108,6 +112,7 @@ class Search:
             members += [Member.from_json(member) for member in part["members"]]
             search_cost += Cost(**part["cost"])
         ranking_cost = self.pool.cost
+        # A random text of the whole pool would be the same without a ranking.
         if self.definition.unranked:
             ranking_cost = NOTHING
         return Soup(

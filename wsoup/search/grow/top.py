@@ -34,11 +34,14 @@ class TopSoup(AnySoup):
         if self.rank_by == "count":
             return ranked.singles(range(self.m))
         value = _standardised(ranked.n_correct) + _standardised(ranked.log_likelihood)
-        return ranked.singles(np.argsort(-value, kind="stable")[: self.m].tolist())
+        order = np.argsort(-value, kind="stable")
+        return ranked.singles(order[: self.m].tolist())
 
 
 def _standardised(values: np.ndarray) -> np.ndarray:
     """Mean 0 and standard deviation 1 (with n, not n - 1); zeros if all are equal."""
     centred = values - values.mean(dtype=np.float64)
     spread = centred.std()
-    return centred / spread if spread > 0 else np.zeros_like(centred)
+    if spread == 0:
+        return np.zeros_like(centred)
+    return centred / spread

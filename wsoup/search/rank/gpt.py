@@ -53,7 +53,8 @@ def _checked(path: str | Path) -> dict[str, list[str]]:
     if not isinstance(content, dict):
         raise ValueError("not an object")
     for texts in content.values():
-        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        is_list_of_texts = isinstance(texts, list) and all(isinstance(text, str) for text in texts)
+        if not is_list_of_texts:
             raise ValueError("a class does not hold a list of texts")
     # JSON may hold half a surrogate pair, which no text file could.
     json.dumps(content, ensure_ascii=False).encode()

@@ -42,7 +42,8 @@ def matched(
         near = difflib.get_close_matches(normalised(unmatched[0]), list(keys), n=3, cutoff=0.4)
         hint = "no key is near"
         if near:
-            hint = f"nearest keys: {', '.join(repr(keys[name]) for name in near)}"
+            near_keys = [repr(keys[name]) for name in near]
+            hint = f"nearest keys: {', '.join(near_keys)}"
         raise PoolError(
             f"{origin} has no descriptors for class {unmatched[0]!r} ({len(unmatched)} of {len(class_names)} classes "
             f"unmatched; {hint}); rename the key, or the class in the dataset's list of class names"
@@ -56,6 +57,7 @@ def _key_of(name: str, *, keys: Mapping[str, str]) -> str | None:
         return keys[name]
     for group in _ALIASES:
         if name in group:
+            # Sorted, because a set has another order in every process.
             for alias in sorted(group):
                 if alias in keys:
                     return keys[alias]

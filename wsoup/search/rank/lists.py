@@ -66,9 +66,11 @@ def read_pool(path: str | Path) -> list[str]:
 
 def write_pool(path: str | Path, texts: Iterable[str]) -> None:
     """Write a pool, one bare text per line."""
-    write_bytes(path, "".join(f"{text}\n" for text in texts).encode())
+    content = "".join(f"{text}\n" for text in texts)
+    write_bytes(path, content.encode())
 
 
 def digest(texts: Iterable[str]) -> str:
     """Digest of a pool's texts in any order, 16 hex digits: identifies the authors' pools."""
-    return hashlib.sha256("\n".join(sorted(texts)).encode()).hexdigest()[:16]
+    in_order = "\n".join(sorted(texts))
+    return hashlib.sha256(in_order.encode()).hexdigest()[:16]

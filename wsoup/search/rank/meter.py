@@ -27,7 +27,8 @@ def cost_of(texts: Iterable[str], *, period: bool, source: Source) -> Cost:
     unique = sorted({prompts.after_comma(text, period=period) for text in texts})
     n_prompts = len(unique) * n_classes
     empty, *rows = text_encoder.tokenizer(["", *unique])
-    if text_encoder.tower is None:  # a model that is not taken apart computes all positions of every prompt
+    # A model that is not taken apart computes all positions of every prompt.
+    if text_encoder.tower is None:
         return Cost(len(unique), n_prompts * len(empty), None)
     padding = empty[-1]
     n_start = int((empty != padding).sum()) - 1  # start tokens: all of the empty text's except its end token
@@ -35,6 +36,7 @@ def cost_of(texts: Iterable[str], *, period: bool, source: Source) -> Cost:
     for row in rows:
         end = int((row != padding).sum())
         sequence = row[n_start:end].tolist()  # after the comma, with the end token
+        # Causal attention: a token's state depends on what is before it, so equal prefixes are computed once.
         prefixes.update(tuple(sequence[:length]) for length in range(1, len(sequence) + 1))
     n_tokens = len(prefixes) * n_classes
     return Cost(len(unique), n_tokens, text_encoder.tower.flops(n_tokens, reads=n_prompts))
@@ -68,7 +70,11 @@ class Meter:
 
     def count(self, texts: Sequence[str]) -> np.ndarray:
         """Correct images of the seed for each text alone: (P,) int64."""
-        counts = [decide(*self.images, block)[0].sum(dim=1) for block in self.blocks(texts)]
+        counts = []
+        for block in self.blocks(texts):
+            right, _ = decide(*self.images, block)
+            counts.append(right.sum(dim=1))
+        # Read at once, so that a GPU is waited for once.
         return torch.cat(counts).cpu().numpy()
 
     def cost(self) -> Cost:

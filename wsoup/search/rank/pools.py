@@ -31,6 +31,7 @@ def common_words(count: int) -> list[str]:
 
     words: list[str] = []
     n_listed = count
+    # wordfreq cannot be asked for what is left after a choice, so longer lists are until enough is left.
     while len(words) < count:
         n_listed = n_listed * 5 // 4 + 100
         listed = top_n_list("en", n_listed)
@@ -65,9 +66,11 @@ def descriptors(paths: Sequence[str | Path]) -> list[str]:
     for path in map(Path, paths):
         if path.suffix == ".json":
             sentences: set[str] = set().union(*gpt.read(path).values())
-            pool.update(dict.fromkeys(sorted(sentences, key=lambda text: f"{text}.")))
+            texts = sorted(sentences, key=lambda text: f"{text}.")
         else:
-            pool.update(dict.fromkeys(unique(texts_of(path), origin=str(path))))
+            texts = unique(texts_of(path), origin=str(path))
+        # The same text in two files keeps its first place.
+        pool.update(dict.fromkeys(texts))
     if paths and not pool:
         raise PoolError(f"candidates.descriptors: no descriptors in {', '.join(map(str, paths))}")
     return list(pool)

@@ -33,7 +33,9 @@ class Ranked:
 
     def cut(self, size: int) -> Ranked:
         """The first `size` candidates."""
-        return Ranked(self.texts[:size], self.n_correct[:size], self.log_likelihood[:size], self.period, self.cost)
+        texts = self.texts[:size]
+        n_correct = self.n_correct[:size]
+        return Ranked(texts, n_correct, self.log_likelihood[:size], self.period, self.cost)
 
     def singles(self, indices: Sequence[int]) -> list[Member]:
         """Members of one text each; the trace is the count in the ranking."""
@@ -52,7 +54,8 @@ def rank(n_correct: Sequence[int] | np.ndarray) -> np.ndarray:
 
 def ranked(texts: list[str], *, n_correct: np.ndarray, log_likelihood: np.ndarray, period: bool, cost: Cost) -> Ranked:
     """Rank candidates, given in pool order with counts and likelihoods (P,); see `Ranked`."""
-    candidates = np.flatnonzero([bool(text) for text in texts])  # "" is the class name alone, which is no candidate
+    # "" is the class name alone: scored beside the candidates, but not one of them.
+    candidates = np.flatnonzero([bool(text) for text in texts])
     order = candidates[rank(n_correct[candidates])]
     return Ranked([texts[i] for i in order], n_correct[order], log_likelihood[order], period, cost)
 
@@ -68,12 +71,15 @@ def read_ranked(scores: Path, *, seed: int, encoder: Mapping[str, object]) -> Ra
     store.check_encoder(about["encoder"], expected=encoder, where=scores)
     texts = table["text"].to_pylist()
     rows = np.flatnonzero(np.asarray(table["seed"]) == seed)
-    if not any(texts[i] for i in rows):
+    texts_of_seed = [texts[i] for i in rows]
+    if not any(texts_of_seed):
         raise MismatchError(f"{scores} holds no scores of seed {seed}; run `dvc repro` to score it")
+    n_correct = np.asarray(table["n_correct"])
+    log_likelihood = np.asarray(table["k2"])
     return ranked(
-        [texts[i] for i in rows],
-        n_correct=np.asarray(table["n_correct"])[rows],
-        log_likelihood=np.asarray(table["k2"])[rows],
+        texts_of_seed,
+        n_correct=n_correct[rows],
+        log_likelihood=log_likelihood[rows],
         period=about["period"],
         cost=Cost(**about["cost"]),
     )

@@ -70,7 +70,8 @@ class Source:
             for _, block in self.text_encoder.grid_blocks(stems, endings):
                 yield block
             return
-        for text in texts:  # an empty one, the bare class name, has no comma
+        # Each alone: an empty one, the bare class name, has no comma.
+        for text in texts:
             for _, block in self.text_encoder.grid_blocks(stems, [prompts.ending(text, period=period)]):
                 yield block
 
@@ -124,6 +125,7 @@ def identity(source: Source, *, seed: int | None = None) -> dict[str, object]:
     images = {}
     for each in seeds:
         features, labels = source.images_of(each)
+        # A sum per image is enough to notice other features, and one number instead of D.
         sums = features.double().sum(dim=1)
         images[str(each)] = store.fingerprint([labels.tolist(), sums.tolist()])
     return {
