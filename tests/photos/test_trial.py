@@ -17,6 +17,7 @@ from run_cli import run
 from small_world import COLOURS, write_image_folder
 
 import wsoup
+from wsoup.base.errors import DataError
 from wsoup.images.decode import load_rgb
 from wsoup.images.pixels import encode_pixels
 from wsoup.photos import trial
@@ -138,6 +139,27 @@ def test_names_are_proposed_said_and_compared(in_tmp, where):
     wanted = looked(root, classes="names.txt")
     assert wanted.names == {"blue": "sky", "green_tea": "tea", "redRose_easy": "rose"}
     assert not wanted.notes
+
+
+def test_an_empty_class_folder_is_left_out_and_said(in_tmp, where, tiny_encoder):
+    root = write_image_folder(Path("photos"), splits={"train": 2, "test": 2}, classes=COLOURS)
+    for folder in ("train/violet", "test/violet", "train/heic"):
+        (root / folder).mkdir()
+    (root / "train/heic/1.heic").write_bytes(b"unknown")
+    for path in (root / "test/red").iterdir():
+        path.unlink()
+    looked_at = looked(root)
+    assert [*looked_at.names] == NAMES
+    assert torch.bincount(looked_at.labels[looked_at.n_train :], minlength=4)[NAMES.index("red")] == 0
+    assert "left out, since no photo in them can be read: the class folders 'heic', 'violet'" in looked_at.notes
+    lines, errors = tried(root, where)
+    assert "the class folders 'heic', 'violet'" in errors
+    assert lines[0].endswith("of 6)")
+    shutil.rmtree(root / "train")
+    shutil.rmtree(root / "test/blue")
+    shutil.rmtree(root / "test/green")
+    with pytest.raises(DataError, match="photos has one class, 'white'"):
+        looked(root)
 
 
 def test_a_name_that_hurts_is_one_with_most_others_nearer():

@@ -69,12 +69,15 @@ def test_results_are_read_as_written(tmp_path: Path) -> None:
         ("variant", "ce", "no count of 'pretrained' on a dataset of params.yaml"),
         ("dataset", "food", "no count of 'pretrained' on a dataset of params.yaml"),
         ("n_correct", 5, "no count of 'pretrained'"),
-        ("n_correct", -1, "0.n_correct"),
-        ("n_images", 0, "0.n_images"),
-        ("offsets", 0, "0.offsets"),
-        *((column, None, f"0.{column}") for column in ("variant", "dataset", "seed", "alignment")),
-        *((column, "x", f"0.{column}") for column in ("n_correct", "m", "seed", "stored", "texts")),
-        *((column, 1.5, f"0.{column}") for column in ("n_correct", "seed", "method", "offsets")),
+        ("n_correct", -1, "entry 1: n_correct: "),
+        ("n_images", 0, "entry 1: n_images: "),
+        ("offsets", 0, "entry 1: offsets: "),
+        *(
+            (column, None, f"entry 1: {column}: None is not valid")
+            for column in ("variant", "dataset", "seed", "alignment")
+        ),
+        *((column, "x", f"entry 1: {column}: ") for column in ("n_correct", "m", "seed", "stored", "texts")),
+        *((column, 1.5, f"entry 1: {column}: ") for column in ("n_correct", "seed", "method", "offsets")),
     ],
 )
 def test_results_of_another_kind_are_refused(tmp_path: Path, column: str, value: Any, message: str) -> None:

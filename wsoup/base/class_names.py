@@ -41,9 +41,9 @@ WNID = re.compile(r"^n\d{8}[_ .-]+")
 """WordNet's number of an ImageNet class."""
 GRADE = re.compile(r"[_ ]easy$")
 """Caltech-101's ``Faces_easy``."""
-FIRST_NUMBER = re.compile(r"^\d+[_ .]+")
-"""CUB's ``001.Albatross``; but ``7-up`` is a word."""
-LAST_NUMBER = re.compile(r"[_ .-]*(\(\d+\)|(?<=[_ .-])\d+)$")
+FIRST_NUMBER = re.compile(r"^(\d+[_ .]+|0\d*-+|\[\d+\]|\(\d+\))[_ .-]*")
+"""CUB's ``001.Albatross``, ``01-cat``, ``(1) cat``; but ``7-up`` is a word."""
+LAST_NUMBER = re.compile(r"[_ .-]*(\[\d+\]|\(\d+\)|(?<=[_ .-])\d+)$")
 """A copy's number: ``cat (1)``, ``cat-2``."""
 
 
@@ -57,18 +57,24 @@ def key(name: str) -> str:
 
 
 def tidy(name: str) -> str:
-    """One folder's name in words, unless no letter would be left.
+    """One folder's name in words, unless no word would be left.
 
     >>> tidy("AnnualCrop"), tidy("001.Black_footed_Albatross"), tidy("Faces_easy"), tidy("42")
     ('annual crop', 'Black footed Albatross', 'Faces', '42')
     >>> tidy("n01440763_tench"), tidy("cat (1)"), tidy("cat-2"), tidy("7-up"), tidy("TVmonitor"), tidy("iPhone")
     ('tench', 'cat', 'cat', '7-up', 'TVmonitor', 'iPhone')
+    >>> tidy("01-cat"), tidy("(2) cat"), tidy("cat [3]"), tidy("F-16"), tidy("86_bus"), tidy("n01440763")
+    ('cat', 'cat', 'cat', 'F-16', 'bus', 'n01440763')
     """
     bare = name
     for noise in (WNID, GRADE, FIRST_NUMBER, LAST_NUMBER):
         bare = noise.sub("", bare)
-    has_letter = any(letter.isalpha() for letter in bare)
-    return _words(bare if has_letter else name)
+    letters = [letter for letter in bare if letter.isalpha()]
+    # Of ``F-16`` one letter would be left, which is not a word but in Chinese and the like.
+    is_word = len(letters) > 1 or not bare.isascii()
+    if letters and is_word:
+        return _words(bare)
+    return _words(name)
 
 
 def _words(name: str) -> str:

@@ -10,7 +10,7 @@ same split. The test share of a class is the fraction on average, not exactly.
 
 import dataclasses
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -25,13 +25,20 @@ MAX_DEPTH = 32
 """Nested folders below a class folder; Linux follows 40 links in a path, so a loop of links gets here."""
 
 
-def read(root: str, *, wanted: Collection[str] = SPLIT_FOLDERS, class_names: str | None = None) -> Listing:
+def read(
+    root: str,
+    *,
+    wanted: Collection[str] = SPLIT_FOLDERS,
+    class_names: str | None = None,
+    may_be_empty: bool = False,
+) -> Listing:
     """List an ImageFolder.
 
     Args:
         root: the folder.
         wanted: the splits to list; the classes are those of these splits.
         class_names: a file like ``classnames.txt`` elsewhere, or None.
+        may_be_empty: whether to leave out classes without any image, rather than to refuse an empty class folder.
 
     Raises:
         MissingError: no such folder.
@@ -39,6 +46,36 @@ def read(root: str, *, wanted: Collection[str] = SPLIT_FOLDERS, class_names: str
             named like an image that is not a file.
     """
     base = require_folder(root)
+    folders = _folders_of_splits(base, wanted=wanted)
+    classes = _classes_in(folders)
+    if may_be_empty:
+        classes = [name for name in classes if any(_has_images(folder / name) for folder in folders.values())]
+    if not classes:
+        raise DataError(
+            f"{root} has no class folders; expected {root}/train/<class>/<image> and {root}/test/<class>/<image>, "
+            f"or {root}/<class>/<image>"
+        )
+    splits = {}
+    for name, folder in folders.items():
+        splits[name] = list_split(base, folder=folder, classes=classes, may_be_empty=may_be_empty)
+    names_file = Path(class_names) if class_names else base / "classnames.txt"
+    renamed = {}
+    # A broken link counts as a file that is there: whoever made it meant the classes to be renamed.
+    if class_names or os.path.lexists(names_file):
+        renamed = read_class_names(names_file)
+    if not renamed:
+        renamed = {name: name for name in classes}
+    names = names_of(classes, renamed=renamed, origin=str(names_file))
+    return Listing(root, names, splits, origin=root)
+
+
+def class_folders(root: str) -> list[str]:
+    """Sorted names of all class folders that `read` sees, empty ones too; it raises as `read`."""
+    return _classes_in(_folders_of_splits(require_folder(root), wanted=SPLIT_FOLDERS))
+
+
+def _folders_of_splits(base: Path, *, wanted: Collection[str]) -> dict[str, Path]:
+    """The folder of each split, which holds class folders."""
     # A folder that holds only images is a class, whatever its name: there are photographs of trains. But where there
     # are no other folders, or another one holds classes, it is a split without class folders.
     top = subfolders(base)
@@ -50,26 +87,18 @@ def read(root: str, *, wanted: Collection[str] = SPLIT_FOLDERS, class_names: str
                 raise DataError(f"{base / name} has no class folders; expected {base / name}/<class>/<image>")
     split_folders = {name: base / name for name in with_classes} or {"test": base}
     # If none of the wanted splits is there, all are listed, so that the caller's error can name them.
-    folders = {name: folder for name, folder in split_folders.items() if name in wanted} or split_folders
-    class_folders: set[str] = set()
+    return {name: folder for name, folder in split_folders.items() if name in wanted} or split_folders
+
+
+def _classes_in(folders: Mapping[str, Path]) -> list[str]:
+    names: set[str] = set()
     for folder in folders.values():
-        class_folders.update(subfolders(folder))
-    classes = sorted(class_folders)
-    if not classes:
-        raise DataError(
-            f"{root} has no class folders; expected {root}/train/<class>/<image> and {root}/test/<class>/<image>, "
-            f"or {root}/<class>/<image>"
-        )
-    splits = {name: list_split(base, folder=folder, classes=classes) for name, folder in folders.items()}
-    names_file = Path(class_names) if class_names else base / "classnames.txt"
-    renamed = {}
-    # A broken link counts as a file that is there: whoever made it meant the classes to be renamed.
-    if class_names or os.path.lexists(names_file):
-        renamed = read_class_names(names_file)
-    if not renamed:
-        renamed = {name: name for name in classes}
-    names = names_of(classes, renamed=renamed, origin=str(names_file))
-    return Listing(root, names, splits, origin=root)
+        names.update(subfolders(folder))
+    return sorted(names)
+
+
+def _has_images(folder: Path) -> bool:
+    return folder.is_dir() and next(_images(folder, depth=0), None) is not None
 
 
 def divided(listing: Listing, *, fraction: float, test_split: str) -> Listing:
@@ -136,11 +165,11 @@ def prefix_of(base: Path, folder: Path) -> str:
     return "" if path == "." else f"{path}/"
 
 
-def list_split(base: Path, *, folder: Path, classes: Sequence[str]) -> Split:
+def list_split(base: Path, *, folder: Path, classes: Sequence[str], may_be_empty: bool = False) -> Split:
     """All images under folder/<class>, labelled by the position of the class in `classes`.
 
     Raises:
-        DataError: a class folder without images.
+        DataError: a class folder without images, unless it may be empty.
     """
     paths: list[str] = []
     counts = np.zeros(len(classes), dtype=np.int64)
@@ -148,7 +177,7 @@ def list_split(base: Path, *, folder: Path, classes: Sequence[str]) -> Split:
     for label, name in enumerate(classes):
         if (folder / name).is_dir():
             images = sorted(_images(folder / name, depth=0))
-            if not images:
+            if not images and not may_be_empty:
                 raise DataError(f"{folder / name} holds no images; add some or remove the folder")
             paths.extend(f"{prefix}{name}/{image}" for image in images)
             counts[label] = len(images)

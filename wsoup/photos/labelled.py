@@ -17,7 +17,7 @@ from wsoup.base.errors import DataError, MissingError
 from wsoup.check.left_out import left_out
 from wsoup.core import prompts
 from wsoup.datasets import fewshot, folder
-from wsoup.datasets.listing import Listing, Split, validated
+from wsoup.datasets.listing import Listing, Split, some, validated
 
 
 @dataclass(frozen=True)
@@ -62,11 +62,14 @@ def look(root: str, *, shots: int, seed: int, template: str, classes: str | None
     """
     if not Path(root).is_dir():
         raise MissingError(f"{root} is not a folder; give one of {root}/<class>/<image>")
-    listing = validated(folder.read(root, class_names=classes))
+    listing = validated(folder.read(root, class_names=classes, may_be_empty=True))
     names = dict(zip(_folders(listing), listing.class_names, strict=True))
+    empty = [name for name in folder.class_folders(root) if name not in names]
     if len(names) < 2:
         raise DataError(f"{root} has one class, {listing.class_names[0]!r}; photos are told apart between two or more")
     notes = left_out(root)
+    if empty:
+        notes.append(f"left out, since no photo in them can be read: the class folders {some(empty)}")
     named_by_user = classes is not None or (Path(root) / "classnames.txt").exists()
     if not named_by_user:
         names = dict(zip(names, proposed(list(names)), strict=True))
