@@ -27,6 +27,8 @@ from wsoup.texts.run import Run, SourceParams
 
 ROLES = ("source", "dg")
 """Roles of datasets that may share the classes of a head."""
+IMAGES = 4096
+"""Test images whose logits are in memory at a time."""
 
 
 class Wanted(SourceParams):
@@ -116,8 +118,12 @@ def counted(head: Head, *, name: str, soup: str, test: ImageFeatures) -> dict[st
     Predictions are among the classes of the dataset, which may be only some of the head's.
     """
     columns = [head.class_names.index(class_name) for class_name in test.class_names]
-    logits = head.logits(test.features)[:, columns]
-    right: np.ndarray = logits.argmax(dim=1).numpy() == test.labels
+    blocks = []
+    # In blocks: the logits of a million images and a thousand classes would take 4 GB.
+    for start in range(0, len(test.labels), IMAGES):
+        logits = head.logits(test.features[start : start + IMAGES])
+        blocks.append(logits[:, columns].argmax(dim=1).numpy())
+    right: np.ndarray = np.concatenate(blocks) == test.labels
     m = len(head.soup.members)
     return {
         "method": row_name(soup),

@@ -30,16 +30,17 @@ def test_counts_against_a_plain_loop():
     images, texts = random_features(23, 4), random_features(6, 5, 4, seed=1)
     labels = torch.arange(23) % 5
     expected = [[int((texts[p] @ x).argmax()) == int(y) for x, y in zip(images, labels, strict=True)] for p in range(6)]
-    assert scoring.decide(images, labels, texts, at_once=small)[0].tolist() == expected
-    assert scoring.correct_per_candidate(images, labels, texts).tolist() == expected
-    assert [int(scoring.correct(images, labels, t).sum()) for t in texts] == [sum(row) for row in expected]
+    assert scoring.decide(images, labels, texts, at_once=small).right.tolist() == expected
+    assert scoring.decide(images, labels, texts).right.tolist() == expected
+    one_by_one = [int(scoring.decide(images, labels, text[None]).right.sum()) for text in texts]
+    assert one_by_one == [sum(row) for row in expected]
 
 
 def test_among_equal_scores_the_lowest_label_is_predicted():
     images, same = circle(10, 10), circle(0, 0)
-    assert scoring.correct(images, torch.tensor([0, 1]), same).tolist() == [True, False]
-    assert int(scoring.correct(images[:0], torch.empty(0, dtype=torch.int64), same).sum()) == 0
-    assert int(scoring.correct(circle(5, 170), torch.tensor([0, 0]), circle(90)).sum()) == 2
+    assert scoring.decide(images, torch.tensor([0, 1]), same[None]).right[0].tolist() == [True, False]
+    assert int(scoring.decide(images[:0], torch.empty(0, dtype=torch.int64), same[None]).right.sum()) == 0
+    assert int(scoring.decide(circle(5, 170), torch.tensor([0, 0]), circle(90)[None]).right.sum()) == 2
 
 
 def test_many_equal_scores_are_decided_as_by_argmax():

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from wsoup.base.errors import PoolError
 from wsoup.core.draws import member_generator, named_generator
-from wsoup.core.scoring import correct, normalize
+from wsoup.core.scoring import decide, normalize
 from wsoup.search.grow.chains import ChainsSoup
 from wsoup.search.grow.greedy import greedy_soup
 from wsoup.search.grow.kind import BATCHES, Judgement, right_on, rises
@@ -37,7 +37,7 @@ def one_by_one_descriptor_soup(ranked, features, pool, images, labels, m):
 
     def count(members: Sequence[str]) -> int:
         mean = torch.stack([features[pool.index(d)] for d in members]).mean(dim=0)
-        return int(correct(images, labels, normalize(mean)).sum())
+        return int(decide(images, labels, normalize(mean)[None]).right.sum())
 
     members = [ranked[0]]
     for candidate in ranked[1:]:
@@ -53,7 +53,7 @@ def test_descriptor_soup_equals_the_plain_loop(seed, block):
     features = normalize(torch.randn(40, 6, 5, generator=generator))
     images, labels = normalize(torch.randn(90, 5, generator=generator)), torch.arange(90) % 6
     pool = [f"which is {i}" for i in range(40)]
-    ranked = [pool[i] for i in rank([int(correct(images, labels, t).sum()) for t in features])]
+    ranked = [pool[i] for i in rank(decide(images, labels, features).right.sum(dim=1).tolist())]
     members = greedy_soup(ranked, features=blocks_of(features, pool, block), measure=right_on(images, labels), m=4)
     assert [m.text for m in members] == one_by_one_descriptor_soup(ranked, features, pool, images, labels, 4)
     assert len(members) > 1, "the seed should give a soup that grows"

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from wsoup.base.errors import MismatchError, PoolError
 from wsoup.check.soups import SoupParams
-from wsoup.core.scoring import correct, normalize
+from wsoup.core.scoring import decide, normalize
 from wsoup.disk.store import write_table
 from wsoup.search.grow.search import Search
 from wsoup.search.rank.meter import Meter, cost_of
@@ -96,7 +96,7 @@ def test_final_counts_are_of_the_texts_that_are_evaluated(kind, period, source, 
     members, _ = build(define(kind), source=source, ranked=replace(ranked, period=period))
     features = torch.cat(list(source.text_blocks([member.text for member in members], period=True)))
     judged = features.cumsum(dim=0) if kind in ("greedy", "joint") else features
-    counts = [int(correct(*source.images_of(1), normalize(each)).sum()) for each in judged]
+    counts = decide(*source.images_of(1), normalize(judged)).right.sum(dim=1).tolist()
     assert [member.n_correct for member in members] == counts
 
 

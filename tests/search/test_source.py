@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from wsoup.core.prompts import prompt
-from wsoup.core.scoring import correct, normalize
+from wsoup.core.scoring import decide, normalize
 from wsoup.search.rank.meter import Meter
 from wsoup.search.rank.source import Source, identity
 
@@ -28,16 +28,12 @@ def source(tiny_encoder) -> Source:
 def test_counts_equal_those_of_plainly_encoded_prompts(source, tiny_encoder, period):
     texts = ["", "sharp", "which has claws", "sharp clean"]
     for seed, index in source.subsets.items():
-        expected = [
-            int(
-                correct(
-                    source.image_features[index],
-                    source.labels[index],
-                    tiny_encoder.encode_texts([prompt(TEMPLATE, name, text, period=period) for name in NAMES]),
-                ).sum()
-            )
-            for text in texts
-        ]
+        expected = []
+        for text in texts:
+            prompts = [prompt(TEMPLATE, name, text, period=period) for name in NAMES]
+            plain = tiny_encoder.encode_texts(prompts)
+            right = decide(source.image_features[index], source.labels[index], plain[None]).right
+            expected.append(int(right.sum()))
         assert Meter(source, seed=seed, period=period).count(texts).tolist() == expected
 
 

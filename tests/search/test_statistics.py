@@ -45,7 +45,7 @@ def plain_gain_se(right, baseline_right) -> float:
 
 
 def check_against_plain_loops(images: ImageSet, texts: torch.Tensor, *, at_once: AtOnce = AT_ONCE) -> None:
-    baseline_right = scoring.correct(images.image_features, images.labels, texts[0])
+    baseline_right = scoring.decide(images.image_features, images.labels, texts[:1]).right[0]
     scored = statistics(images, texts, baseline_right=baseline_right, at_once=at_once)
     assert scored["k2"].dtype == scored["gain_se"].dtype == torch.float64
     for name, column in images.score(texts).items():
@@ -55,7 +55,7 @@ def check_against_plain_loops(images: ImageSet, texts: torch.Tensor, *, at_once:
         x, y = images.image_features[index], images.labels[index]
         for p, text in enumerate(texts):
             assert scores["k2"][p].item() == pytest.approx(plain_k2(x, y, text), rel=1e-5)
-            right = scoring.correct(x, y, text)
+            right = scoring.decide(x, y, text[None]).right[0]
             assert scores["gain_se"][p].item() == pytest.approx(plain_gain_se(right, baseline_right[index]), abs=1e-9)
         assert scores["gain_se"][0] == 0, "the class name against itself"
 

@@ -14,7 +14,7 @@ from wsoup.api.arguments import Features, Labels, checked_classifier, checked_la
 from wsoup.base.arguments import Share, at_the_door
 from wsoup.base.class_names import Names
 from wsoup.base.errors import MismatchError
-from wsoup.core.scoring import correct
+from wsoup.core.scoring import decide
 from wsoup.statistics.noise import compare_images
 
 
@@ -139,4 +139,5 @@ def _right(
     y = checked_labels(labels, n_images=len(x), class_names=class_names).to(weights.device)
     if isinstance(classifier, Predicts):
         return (classifier.predict(x) == y).cpu().numpy()
-    return correct(x, y, weights).cpu().numpy()
+    decisions = decide(x, y, weights[None])
+    return decisions.right[0].cpu().numpy()

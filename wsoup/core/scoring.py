@@ -11,7 +11,7 @@ score; among equal scores the lowest label is predicted, as by ``argmax``.
 """
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -54,22 +54,19 @@ def normalize(features: Tensor) -> Tensor:
     return F.normalize(features, dim=-1)
 
 
-def correct(image_features: Tensor, labels: Tensor, class_features: Tensor) -> Tensor:
-    """Which images one classifier gets right: (N, D), (N,) int64, (C, D) -> (N,) bool.
+class Decisions(NamedTuple):
+    """What each of P candidates alone makes of N images.
 
-    `class_features` may be normalised (centroids) or not (the mean text of the score mean).
+    Attributes:
+        right: (P, N) bool, whether the image's own class is predicted.
+        near: (P, N) bool, whether own and best other score differ by less than `NEAR_TIE`.
     """
-    return correct_per_candidate(image_features, labels, class_features[None])[0]
+
+    right: Tensor
+    near: Tensor
 
 
-def correct_per_candidate(image_features: Tensor, labels: Tensor, text_features: Tensor) -> Tensor:
-    """Which images each candidate alone gets right: (N, D), (N,), (P, C, D) -> (P, N) bool."""
-    return decide(image_features, labels, text_features)[0]
-
-
-def decide(
-    image_features: Tensor, labels: Tensor, text_features: Tensor, *, at_once: AtOnce = AT_ONCE
-) -> tuple[Tensor, Tensor]:
+def decide(image_features: Tensor, labels: Tensor, text_features: Tensor, *, at_once: AtOnce = AT_ONCE) -> Decisions:
     """Which images each candidate alone gets right, and which of these answers are near ties.
 
     Goes by blocks of candidates, whose texts stay in the CPU's cache, and blocks of images, which bound the memory for
@@ -79,12 +76,8 @@ def decide(
     Args:
         image_features: (N, D) float32.
         labels: (N,) int64, each in [0, C).
-        text_features: (P, C, D) float32.
+        text_features: (P, C, D) float32, normalised (centroids) or not (the mean texts of the score mean).
         at_once: sizes of the blocks.
-
-    Returns:
-        right: (P, N) bool.
-        near: (P, N) bool, whether own and best other score differ by less than `NEAR_TIE`.
     """
     n_candidates, n_classes, _ = text_features.shape
     right, near = torch.empty(2, n_candidates, len(labels), dtype=torch.bool, device=labels.device)
@@ -97,7 +90,7 @@ def decide(
             own, best, wins = own_against_others(cosines(x).view(len(x), len(texts), n_classes), y)
             hits[:, start : start + len(x)] = wins.T
             close[:, start : start + len(x)] = ((own - best).abs() < NEAR_TIE).T
-    return right, near
+    return Decisions(right, near)
 
 
 def own_against_others(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -158,7 +151,7 @@ class ImageSet:
         self.image_features, self.labels, self.subsets = image_features, labels, subsets
         self._sums = [class_sums(image_features[index], labels[index], n_classes=n_classes) for index in subsets]
 
-    def score(self, text_features: Tensor, *, decided: tuple[Tensor, Tensor] | None = None) -> dict[str, Tensor]:
+    def score(self, text_features: Tensor, *, decided: Decisions | None = None) -> dict[str, Tensor]:
         """Score candidates on every subset.
 
         Args:

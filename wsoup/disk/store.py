@@ -225,6 +225,16 @@ def unpack_arrays(payload: bytes, *, origin: str | Path) -> dict[str, np.ndarray
         raise MismatchError(f"{origin} holds no arrays ({error})") from None
 
 
+def text_as_array(text: str) -> np.ndarray:
+    """A text as the uint8 array of its UTF-8 bytes: a safetensors file holds arrays and nothing else."""
+    return np.frombuffer(text.encode(), dtype=np.uint8)
+
+
+def text_of_array(array: np.ndarray) -> str:
+    """The text of `text_as_array`; UnicodeDecodeError, a ValueError, for any other array."""
+    return array.tobytes().decode()
+
+
 def sha256_file(path: str | Path) -> str:
     """SHA-256 of a file's bytes, in hex."""
     with open(path, "rb") as file:

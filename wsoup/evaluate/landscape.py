@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from wsoup.core.draws import named_seed
-from wsoup.core.scoring import correct
+from wsoup.core.scoring import decide
 from wsoup.evaluate.testsets import COUNTS, WHERE, ClassPrompts, TestSet
 from wsoup.finetune.student import Student
 from wsoup.finetune.towers import Texts, TrainableTextTower
@@ -157,8 +157,8 @@ class Plane:
         counts = []
         for test in self.tests:
             class_features = features[self.classes.of(test)]
-            right = correct(test.image_features, test.labels, class_features)
-            counts.append(int(right.sum()))
+            decisions = decide(test.image_features, test.labels, class_features[None])
+            counts.append(int(decisions.right.sum()))
         return counts
 
 

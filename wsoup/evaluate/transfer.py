@@ -15,7 +15,7 @@ from torch import Tensor
 
 from wsoup.core import prompts
 from wsoup.core.draws import member_generator
-from wsoup.core.scoring import correct_per_candidate, normalize
+from wsoup.core.scoring import decide, normalize
 from wsoup.evaluate.classifiers import check_rows
 from wsoup.evaluate.rows import Row
 from wsoup.evaluate.testsets import COUNTS, WHERE, ClassPrompts, TestSet
@@ -77,7 +77,8 @@ def transfer(grid: Grid) -> pa.Table:
 
 def _n_correct(test: TestSet, class_features: Tensor) -> Tensor:
     """Images of one dataset that each of b classifiers gets right: (b, C, D) -> (b,) int64."""
-    return correct_per_candidate(test.image_features, test.labels, class_features).sum(dim=1)
+    right = decide(test.image_features, test.labels, class_features).right
+    return right.sum(dim=1)
 
 
 def source_counts(source: Source, texts: Sequence[str], *, period: bool) -> pa.Table:

@@ -9,7 +9,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from wsoup.disk.store import read_checked, write_checked
+from wsoup.disk.store import read_checked, text_as_array, text_of_array, write_checked
 
 VALUES = "state"
 """Name of the tensor that holds what is no tensor, as the bytes of a JSON text."""
@@ -17,14 +17,15 @@ VALUES = "state"
 
 def write_state(path: Path, *, tensors: Mapping[str, Tensor], values: Mapping[str, object]) -> None:
     """Write tensors by name, and JSON values, with a checksum."""
-    text = bytearray(json.dumps(values).encode())
-    everything = {**tensors, VALUES: torch.frombuffer(text, dtype=torch.uint8)}
-    on_cpu = {name: tensor.cpu().contiguous() for name, tensor in everything.items()}
+    on_cpu = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
+    # A copy: torch warns of the array of a text, which cannot be written to.
+    text = text_as_array(json.dumps(values)).copy()
+    on_cpu[VALUES] = torch.from_numpy(text)
     write_checked(path, safetensors.torch.save(on_cpu))
 
 
 def read_state(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read what `write_state` wrote: tensors on the CPU, and values; MismatchError if it is damaged."""
     tensors = safetensors.torch.load(read_checked(path))
-    values = json.loads(tensors.pop(VALUES).numpy().tobytes())
+    values = json.loads(text_of_array(tensors.pop(VALUES).numpy()))
     return tensors, values

@@ -63,7 +63,7 @@ def pack_student(
         "peak_device_mib": peak_device_mib,
         "log": list(log),
     }
-    packed["about"] = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
+    packed["about"] = store.text_as_array(json.dumps(about))
     return packed
 
 
@@ -77,7 +77,7 @@ def save_tuned(folder: str | Path, *, packed: Mapping[str, np.ndarray], config: 
             whether image features changed and the peak memory of the device are added.
     """
     folder = Path(folder)
-    about = json.loads(packed["about"].tobytes())
+    about = json.loads(store.text_of_array(packed["about"]))
     weights = _below(packed, "weights/")
     store.write_bytes(folder / WEIGHTS, _with_checksums(weights, prefixes=[""]))
     snapshots = _below(packed, "snapshots/")

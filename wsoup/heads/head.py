@@ -135,7 +135,7 @@ class Head:
         about["encoder"] = dict(self.encoder)
         about["soup"] = self.soup.as_json()
         text = json.dumps(about, sort_keys=True, ensure_ascii=False)
-        arrays["about"] = np.frombuffer(text.encode(), dtype=np.uint8)
+        arrays["about"] = store.text_as_array(text)
         return store.pack_arrays({**arrays, "checksum": _checksum(arrays)})
 
     @classmethod
@@ -169,7 +169,7 @@ class Head:
         """The head of a file's arrays; ValueError, TypeError, LookupError or RecursionError if they are no head."""
         if not np.array_equal(arrays.pop("checksum"), _checksum(arrays)):
             raise ValueError("it is damaged: its checksum does not match its content")
-        about = json.loads(arrays.pop("about").tobytes())
+        about = json.loads(store.text_of_array(arrays.pop("about")))
         about["soup"] = Soup.from_json(about["soup"], origin="its soup")
         tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
         # The fields of `Head` validate themselves; what they say of one another is compared below.

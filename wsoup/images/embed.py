@@ -73,8 +73,7 @@ class ImageList:
         texts = json.dumps([skipped, digests_held, about])
         arrays = {f"{FEATURES}{name}": features[:] for name, features in encoded.features.items()}
         arrays["positions"] = encoded.positions
-        # A file of arrays holds nothing but arrays, so the texts are one of bytes.
-        arrays["texts"] = np.frombuffer(texts.encode(), dtype=np.uint8)
+        arrays["texts"] = store.text_as_array(texts)
         return store.pack_arrays(arrays)
 
 
@@ -85,7 +84,7 @@ def _unpacked(payload: bytes, *, origin: str | Path) -> tuple[Encoded, list[str]
     for name, array in arrays.items():
         if name.startswith(FEATURES):
             features[name.removeprefix(FEATURES)] = array
-    skipped, digests, about = json.loads(arrays["texts"].tobytes())
+    skipped, digests, about = json.loads(store.text_of_array(arrays["texts"]))
     encoded = Encoded(features, arrays["positions"], dict(skipped))
     return encoded, digests, about
 

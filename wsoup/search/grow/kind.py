@@ -175,11 +175,11 @@ def judged_beside(total: Tensor | int, block: Tensor, *, measure: Measure) -> It
 
 def right_on(image_features: Tensor, labels: Tensor) -> Measure:
     """Measure soups by how many images (N, D) with labels (N,) their centroids get right."""
-    from wsoup.core.scoring import correct_per_candidate, normalize  # torch is slow to import
+    from wsoup.core.scoring import decide, normalize  # torch is slow to import
 
     def measure(sums: Tensor) -> tuple[Sequence[int], Sequence[int]]:
         # Normalised, a sum equals the mean.
-        right = correct_per_candidate(image_features, labels, normalize(sums))  # (B, N)
+        right = decide(image_features, labels, normalize(sums)).right  # (B, N)
         counts = right.sum(dim=1).tolist()
         return counts, counts
 

@@ -72,7 +72,7 @@ class Meter:
         """Correct images of the seed for each text alone: (P,) int64."""
         counts = []
         for block in self.blocks(texts):
-            right, _ = decide(*self.images, block)
+            right = decide(*self.images, block).right
             counts.append(right.sum(dim=1))
         # Read at once, so that a GPU is waited for once.
         return torch.cat(counts).cpu().numpy()

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from wsoup.core.linear import Linear
-from wsoup.core.scoring import AT_ONCE, NEAR_TIE, AtOnce, ImageSet, correct, own_against_others
+from wsoup.core.scoring import AT_ONCE, NEAR_TIE, AtOnce, Decisions, ImageSet, decide, own_against_others
 from wsoup.disk.shards import Owner, Shard
 from wsoup.disk.store import pack_arrays, unpack_arrays
 from wsoup.runtime.work import finish_shards
@@ -41,7 +41,7 @@ def statistics(
     Args:
         images: N images with K subsets (seeds).
         text_features: (P, C, D) float32, L2-normalised.
-        baseline_right: (N,) bool, the images that the class name alone gets right (`wsoup.core.scoring.correct`).
+        baseline_right: (N,) bool, the images that the class name alone gets right (`wsoup.core.scoring.decide`).
         at_once: sizes of the blocks.
 
     Returns:
@@ -66,7 +66,7 @@ def statistics(
         corrected, broken = (after & ~before).sum(1), (~after & before).sum(1)
         variance = (corrected + broken) - (corrected - broken).double() ** 2 / max(1, len(index))
         spreads.append(variance.clamp_(min=0).sqrt())
-    columns = images.score(text_features, decided=(right, near))
+    columns = images.score(text_features, decided=Decisions(right, near))
     return columns | {"k2": log_likelihood, "gain_se": torch.stack(spreads)}
 
 
@@ -101,8 +101,8 @@ class _Block:
             x = self.image_features[start : start + rows]
             yield slice(start, start + len(x)), self.cosines(x).view(len(x), *self.shape[:2])
 
-    def decide(self) -> tuple[Tensor, Tensor]:
-        """`wsoup.core.scoring.decide`, (p, N) bool each, while computing the deviations."""
+    def decide(self) -> Decisions:
+        """`wsoup.core.scoring.decide`, while computing the deviations."""
         labels = self.labels
         right, near = torch.empty(2, self.shape[0], len(labels), dtype=torch.bool, device=labels.device)
         for where, scores in self._blocks():
@@ -111,7 +111,7 @@ class _Block:
             right[:, where], near[:, where] = wins.T, ((own - best).abs() < NEAR_TIE).T
             self.deviations[where] = _relative(scores, y, own=own)
             self.kept = scores if len(scores) == len(labels) else None
-        return right, near
+        return Decisions(right, near)
 
     def likelihood(self, index: Tensor) -> Tensor:
         """k2 on the images `index`: (p,) float64."""
@@ -161,7 +161,7 @@ def shards(texts: Sequence[str], *, size: int) -> list[Sequence[str]]:
 def right_by_name(source: Source, *, images: ImageSet, period: bool) -> Tensor:
     """Which images the bare class name gets right: (N,) bool."""
     (name_alone,) = source.text_blocks([""], period=period)
-    return correct(images.image_features, images.labels, name_alone[0])
+    return decide(images.image_features, images.labels, name_alone).right[0]
 
 
 def scores(
