@@ -57,6 +57,28 @@ def test_many_equal_scores_are_decided_as_by_argmax():
     assert torch.equal(near, (own == best_two[..., 0]) & (best_two[..., 0] == best_two[..., 1]))
 
 
+def test_ties_are_decided_alike_with_and_without_a_condition():
+    """A CPU decides equal scores one by one; a GPU, which must not wait, takes the first of the best classes."""
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randint(3, (400, 5, 4), generator=generator).float()
+    labels = torch.randint(4, (400,), generator=generator)
+    own, best, wins = scoring.own_against_others(scores, labels)  # leaves the other classes' scores
+    best_by_rule, wins_by_rule = scoring._with_first_best(scores, labels, own=own)
+    assert (own == best).sum() > 100
+    assert torch.equal(best_by_rule, best)
+    assert torch.equal(wins_by_rule, wins)
+
+
+def test_a_gpu_gets_large_blocks():
+    on_cuda, on_cpu = (scoring.suited_to(torch.device(name)) for name in ("cuda:1", "cpu"))
+    assert on_cpu is scoring.AT_ONCE
+    # 1,000 classes and 48,000 images of three seeds: two candidates together, whose scores are all kept
+    of_a_candidate = 48_000 * 1_000
+    assert on_cpu.scores < of_a_candidate
+    assert on_cuda.scores // of_a_candidate == 2
+    assert 2 * of_a_candidate <= min(on_cuda.passes, on_cuda.kept)
+
+
 def test_near_ties_are_counted_and_nothing_else():
     below_45 = F.normalize(torch.tensor([[1.0, 1 - 5e-7], [1.0, 1 - 1e-5]]))
     images = torch.cat([circle(0), circle(45), below_45, circle(46)])

@@ -71,6 +71,16 @@ def test_statistics_do_not_depend_on_block_sizes(block, most):
     check_against_plain_loops(*random_case(), at_once=AtOnce(scores=block, kept=most, softmax=12))
 
 
+@pytest.mark.parametrize("passes", [1, 37, 1000])
+def test_where_blocks_end_changes_no_bit(passes):
+    images, texts = random_case(images=300, classes=11)
+    baseline_right = scoring.decide(images.image_features, images.labels, texts[:1]).right[0]
+    whole = statistics(images, texts, baseline_right=baseline_right)
+    in_blocks = statistics(images, texts, baseline_right=baseline_right, at_once=AtOnce(passes=passes))
+    for name, column in whole.items():
+        assert torch.equal(in_blocks[name], column), name
+
+
 def test_k2_by_hand():
     """Two classes at 0 and 90 degrees, one image on its own class: cosines 1 and 0, sigma 1/2, logits 4 and 0."""
     images = ImageSet(circle(0), labels=torch.tensor([0]), n_classes=2, subsets=[torch.tensor([0])])

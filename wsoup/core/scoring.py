@@ -30,23 +30,33 @@ IMAGES = 1 << 16
 
 @dataclass(frozen=True)
 class AtOnce:
-    """Block sizes: they bound memory whatever N, C and P are, and change no result.
+    """Block sizes: they bound memory whatever N, C and P are, and change no result but the last bits of k2.
 
     Attributes:
-        scores: in memory at a time (64 MiB in float32).
-        texts: candidates times classes in a block, which is read again and again and should stay in the CPU's cache.
+        scores: of a group of candidates (64 MiB in float32).
+        texts: candidates times classes in a group, which is read again and again and should stay in the CPU's cache.
+        passes: scores that `wsoup.search.rank.statistics` computes before its passes over them: few, for the cache's
+            sake, but not so few that the product is slow.
         kept: scores of one candidate that `wsoup.search.rank.statistics` keeps until it knows their spread; if there
             are more, it computes them twice.
-        softmax: scores in one softmax on a CPU, which should stay in its cache.
+        softmax: scores in one softmax, which should stay in the CPU's cache.
     """
 
     scores: int = 1 << 24
     texts: int = 1 << 13
+    passes: int = 1 << 22
     kept: int = 1 << 26
     softmax: int = 1 << 18
 
 
 AT_ONCE = AtOnce()
+ON_CUDA = AtOnce(scores=1 << 27, texts=1 << 16, passes=1 << 27, kept=1 << 28, softmax=1 << 26)
+"""On a GPU starting a small block takes longer than its work. These take up to 2 GiB."""
+
+
+def suited_to(device: torch.device) -> AtOnce:
+    """Block sizes for a kind of device; not for its free memory, on which no result may depend."""
+    return ON_CUDA if device.type == "cuda" else AT_ONCE
 
 
 def normalize(features: Tensor) -> Tensor:
@@ -66,30 +76,38 @@ class Decisions(NamedTuple):
     near: Tensor
 
 
-def decide(image_features: Tensor, labels: Tensor, text_features: Tensor, *, at_once: AtOnce = AT_ONCE) -> Decisions:
+def decide(
+    image_features: Tensor, labels: Tensor, text_features: Tensor, *, at_once: AtOnce | None = None
+) -> Decisions:
     """Which images each candidate alone gets right, and which of these answers are near ties.
 
-    Goes by blocks of candidates, whose texts stay in the CPU's cache, and blocks of images, which bound the memory for
-    scores. It compares the own class's score with the best of the others, a maximum instead of an arg-max, and decides
-    the rare equal scores one by one.
+    Goes by groups of candidates, whose texts stay in the CPU's cache, and blocks of images, which bound the memory for
+    scores.
 
     Args:
         image_features: (N, D) float32.
         labels: (N,) int64, each in [0, C).
         text_features: (P, C, D) float32, normalised (centroids) or not (the mean texts of the score mean).
-        at_once: sizes of the blocks.
+        at_once: sizes of the blocks; by default those that suit the device.
     """
+    at_once = at_once or suited_to(labels.device)
     n_candidates, n_classes, _ = text_features.shape
     right, near = torch.empty(2, n_candidates, len(labels), dtype=torch.bool, device=labels.device)
+    if not right.numel():
+        return Decisions(right, near)
     together = min(n_candidates, max(1, at_once.texts // max(1, n_classes)))
-    rows = min(len(labels), max(1, at_once.scores // max(1, together * n_classes)))
-    for texts, hits, close in zip(*(x.split(together or 1) for x in (text_features, right, near)), strict=True):
+    n_images = max(1, at_once.scores // (together * max(1, n_classes)))
+    for first in range(0, n_candidates, together):
+        group = slice(first, first + together)
+        texts = text_features[group]
         cosines = Linear(texts.flatten(0, 1), None, dtype=texts.dtype)
-        for start in range(0, len(labels), rows or 1):
-            x, y = image_features[start : start + rows], labels[start : start + rows]
-            own, best, wins = own_against_others(cosines(x).view(len(x), len(texts), n_classes), y)
-            hits[:, start : start + len(x)] = wins.T
-            close[:, start : start + len(x)] = ((own - best).abs() < NEAR_TIE).T
+        for start in range(0, len(labels), n_images):
+            block = slice(start, start + n_images)
+            x = image_features[block]
+            scores = cosines(x).view(len(x), len(texts), n_classes)
+            own, best, wins = own_against_others(scores, labels[block])
+            right[group, block] = wins.T
+            near[group, block] = near_ties(own, best).T
     return Decisions(right, near)
 
 
@@ -100,12 +118,40 @@ def own_against_others(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, 
     """
     place = labels[:, None, None].expand(-1, scores.shape[1], 1)
     own = scores.gather(2, place)[..., 0]
-    best = scores.scatter_(2, place, -torch.inf).amax(dim=2)
-    wins, equal = own > best, own == best
-    if bool(equal.any()):
-        i, p = equal.nonzero(as_tuple=True)
-        wins[i, p] = labels[i] < (scores[i, p] == best[i, p, None]).int().argmax(dim=1)  # the lowest label is predicted
+    scores.scatter_(2, place, -torch.inf)
+    if scores.device.type == "cpu":
+        best = scores.amax(dim=2)
+        wins = own > best
+        _decide_equal(wins, own == best, scores=scores, best=best, labels=labels)
+    else:
+        # Whether there are equal scores is known on the device alone, so each best score comes with its class.
+        best, wins = _with_first_best(scores, labels, own=own)
     return own, best, wins
+
+
+def _decide_equal(wins: Tensor, equal: Tensor, *, scores: Tensor, best: Tensor, labels: Tensor) -> None:
+    """Among equal scores the lowest label is predicted: decide `wins` (n, P) where `equal` (n, P) says so.
+
+    Equal scores are rare, and on a CPU a maximum takes an eighth of the time of an arg-max.
+    """
+    if not bool(equal.any()):
+        return
+    images, candidates = equal.nonzero(as_tuple=True)
+    is_best = scores[images, candidates] == best[images, candidates, None]
+    first_best = is_best.int().argmax(dim=1)
+    wins[images, candidates] = labels[images] < first_best
+
+
+def _with_first_best(scores: Tensor, labels: Tensor, *, own: Tensor) -> tuple[Tensor, Tensor]:
+    """Best other score and whether the own class is predicted, (n, P) each, by the same rule without a condition."""
+    best, first_best = scores.max(dim=2)
+    wins = (own > best) | ((own == best) & (labels[:, None] < first_best))
+    return best, wins
+
+
+def near_ties(own: Tensor, best: Tensor) -> Tensor:
+    """Which answers rounding could change, given the own and the best other score."""
+    return (own - best).abs() < NEAR_TIE
 
 
 def class_sums(image_features: Tensor, labels: Tensor, *, n_classes: int) -> Tensor:
@@ -130,7 +176,8 @@ def mean_cosines(class_features: Tensor, *, sums: Tensor, n_images: int) -> tupl
     Returns:
         alignment, uniformity: (P,) float64 each.
     """
-    texts, n_classes = class_features.double(), class_features.shape[1]
+    texts = class_features.double()
+    n_classes = texts.shape[1]
     own = torch.einsum("pcd,cd->p", texts, sums)
     every = torch.einsum("pcd,d->p", texts, sums.sum(dim=0))
     others = n_images * (n_classes - 1) if n_classes > 1 else float("nan")

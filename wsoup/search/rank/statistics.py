@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from wsoup.core.linear import Linear
-from wsoup.core.scoring import AT_ONCE, NEAR_TIE, AtOnce, Decisions, ImageSet, decide, own_against_others
+from wsoup.core.scoring import AtOnce, Decisions, ImageSet, decide, near_ties, own_against_others, suited_to
 from wsoup.disk.shards import Owner, Shard
 from wsoup.disk.store import pack_arrays, unpack_arrays
 from wsoup.runtime.work import finish_shards
@@ -34,7 +34,7 @@ SHARPNESS = 2.0
 
 
 def statistics(
-    images: ImageSet, text_features: Tensor, *, baseline_right: Tensor, at_once: AtOnce = AT_ONCE
+    images: ImageSet, text_features: Tensor, *, baseline_right: Tensor, at_once: AtOnce | None = None
 ) -> dict[str, Tensor]:
     """Score candidates on every subset of the images, like `ImageSet.score`, with k2 and the gain's standard error.
 
@@ -42,11 +42,12 @@ def statistics(
         images: N images with K subsets (seeds).
         text_features: (P, C, D) float32, L2-normalised.
         baseline_right: (N,) bool, the images that the class name alone gets right (`wsoup.core.scoring.decide`).
-        at_once: sizes of the blocks.
+        at_once: sizes of the blocks; by default those that suit the device.
 
     Returns:
         `COLUMNS`, (K, P) each. k2 is a mean of float32 logarithms, summed in float64; NaN without images.
     """
+    at_once = at_once or suited_to(images.labels.device)
     n_candidates, n_classes, _ = text_features.shape
     right, near = torch.zeros(2, n_candidates, len(images.labels), dtype=torch.bool, device=images.labels.device)
     log_likelihood = torch.empty(len(images.subsets), n_candidates, dtype=torch.float64, device=images.labels.device)
@@ -93,24 +94,28 @@ class _Block:
         self.deviations = texts.new_empty(len(labels), len(texts))  # (N, p) over classes
         self.of_image = max(1, texts.shape[0] * texts.shape[1])  # scores
         self.kept: Tensor | None = None
+        if len(labels) * self.of_image <= at_once.kept:
+            self.kept = texts.new_empty(len(labels), *texts.shape[:2])
 
-    def _blocks(self) -> Iterator[tuple[slice, Tensor]]:
-        """Scores (n, p, C) of some images."""
-        rows = max(1, self.at_once.kept // self.of_image)
-        for start in range(0, len(self.labels), rows):
-            x = self.image_features[start : start + rows]
+    def _blocks(self, *, n_images: int) -> Iterator[tuple[slice, Tensor]]:
+        """Scores (n, p, C), of `n_images` images at a time."""
+        for start in range(0, len(self.labels), n_images):
+            x = self.image_features[start : start + n_images]
             yield slice(start, start + len(x)), self.cosines(x).view(len(x), *self.shape[:2])
 
     def decide(self) -> Decisions:
         """`wsoup.core.scoring.decide`, while computing the deviations."""
         labels = self.labels
         right, near = torch.empty(2, self.shape[0], len(labels), dtype=torch.bool, device=labels.device)
-        for where, scores in self._blocks():
-            y = labels[where]
-            own, best, wins = own_against_others(scores, y)
-            right[:, where], near[:, where] = wins.T, ((own - best).abs() < NEAR_TIE).T
-            self.deviations[where] = _relative(scores, y, own=own)
-            self.kept = scores if len(scores) == len(labels) else None
+        n_scores = min(self.at_once.passes, self.at_once.kept)
+        for where, scores in self._blocks(n_images=max(1, n_scores // self.of_image)):
+            own, best, wins = own_against_others(scores, labels[where])
+            right[:, where] = wins.T
+            near[:, where] = near_ties(own, best).T
+            # Kept scores have to move out of the product's memory anyway, so the difference moves them.
+            relative = scores if self.kept is None else self.kept[where]
+            _relative(scores, labels[where], own=own, out=relative)
+            self.deviations[where] = _deviations(relative)
         return Decisions(right, near)
 
     def likelihood(self, index: Tensor) -> Tensor:
@@ -118,15 +123,17 @@ class _Block:
         sigma = self.deviations[index].double().mean(dim=0)
         scale = torch.where(sigma > 0, SHARPNESS / sigma, torch.zeros_like(sigma)).to(self.deviations.dtype)
         total = torch.zeros_like(sigma)
+        at_once = max(1, self.at_once.softmax // self.of_image)
         for where, scores in self._again():
             inside = index  # filtering would make a GPU wait
             if len(scores) < len(self.labels):
                 inside = index[(index >= where.start) & (index < where.stop)] - where.start
-            most = self.at_once.softmax if scores.device.type == "cpu" else self.at_once.scores
-            for rows in inside.split(max(1, most // self.of_image)):
-                logits = scores[rows].mul_(scale[:, None])  # (n, p, C)
-                labels = self.labels[where][rows][:, None, None].expand(-1, len(scale), 1)
-                total += logits.log_softmax(dim=2).gather(2, labels)[..., 0].double().sum(dim=0)
+            labels = self.labels[where]
+            for rows in inside.split(at_once):
+                logits = scores.index_select(0, rows).mul_(scale[:, None])  # (n, p, C)
+                label = labels[rows][:, None, None].expand(-1, len(scale), 1)
+                of_label = logits.log_softmax(dim=2).gather(2, label)[..., 0]
+                total += of_label.double().sum(dim=0)
         return total / len(index)
 
     def _again(self) -> Iterator[tuple[slice, Tensor]]:
@@ -134,17 +141,23 @@ class _Block:
         if self.kept is not None:
             yield slice(0, len(self.kept)), self.kept
             return
-        for where, scores in self._blocks():
+        for where, scores in self._blocks(n_images=max(1, self.at_once.kept // self.of_image)):
             labels = self.labels[where][:, None, None].expand(-1, self.shape[0], 1)
             yield where, scores.sub_(scores.gather(2, labels))
 
 
-def _relative(scores: Tensor, labels: Tensor, *, own: Tensor) -> Tensor:
-    """Make scores relative to the label's, in place: standard deviation over classes, (n, p, C) -> (n, p)."""
-    labels = labels[:, None, None].expand(-1, scores.shape[1], 1)
-    scores.scatter_(2, labels, own[..., None]).sub_(own[..., None])
+def _relative(scores: Tensor, labels: Tensor, *, own: Tensor, out: Tensor) -> None:
+    """Scores (n, p, C) minus the label's, `own` (n, p), whose place in `scores` may hold anything."""
+    torch.sub(scores, own[..., None], out=out)
+    place = labels[:, None, None].expand(-1, scores.shape[1], 1)
+    out.scatter_(2, place, 0.0)
+
+
+def _deviations(scores: Tensor) -> Tensor:
+    """Standard deviation over classes: (n, p, C) -> (n, p)."""
     n_classes = scores.shape[2]
-    mean, square = scores.sum(dim=2) / n_classes, torch.linalg.vector_norm(scores, dim=2) ** 2 / n_classes
+    mean = scores.sum(dim=2) / n_classes
+    square = torch.linalg.vector_norm(scores, dim=2) ** 2 / n_classes
     return (square - mean**2).clamp_(min=0).sqrt()
 
 
