@@ -121,7 +121,8 @@ def plan_command(
     """
     from wsoup.params.reading import read_yaml
 
-    read_yaml("params.yaml")  # a missing file is said before a missing package
+    # A missing file is said before a missing package.
+    read_yaml("params.yaml")
     from wsoup.pipeline.plan import plan, show
 
     stages, notes = plan(device=device)
@@ -223,6 +224,7 @@ def profile_paper(
         )
     if gpt_descriptors is None:
         raise ParamsError(NEEDS)
+    # `none` must be said, so that nobody loses the rows of descriptors by forgetting an option.
     gpt = None if gpt_descriptors == "none" else gpt_descriptors
     paper = Paper(
         data_root,

@@ -66,7 +66,9 @@ class Terminal(Console):
 
     def __init__(self, **options: Any) -> None:
         width = None if sys.stdout.isatty() else UNCUT
-        super().__init__(**{"width": width, "highlight": False, **options})
+        # Highlighting would colour numbers inside class names.
+        defaults = {"width": width, "highlight": False}
+        super().__init__(**{**defaults, **options})
 
     def render_str(self, text: str, **options: Any) -> Text:
         """As `Console.render_str`, so that the shown text is measured."""
@@ -123,13 +125,15 @@ def claim(
     Raises:
         ParamsError: an output exists and `force` is False, or is also an input; names the option.
     """
+    # Real paths, so that a link to an input is found out, too.
     read = {os.path.realpath(file) for file in inputs if file is not None and os.path.exists(file)}
     for option, file in outputs:
         if file is None:
             continue
         if os.path.realpath(file) in read:
             raise ParamsError(f"{option} {file} is also an input; give another name")
-        if os.path.lexists(file) and (not force or os.path.isdir(file)):
+        may_replace = force and not os.path.isdir(file)
+        if os.path.lexists(file) and not may_replace:
             raise ParamsError(f"{option} {file} exists already; give another name, or --force to replace a file")
 
 

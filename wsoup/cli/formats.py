@@ -38,7 +38,8 @@ def show(soup: Soup) -> Group:
             cells += _counts(member)
         if grew:
             steps = [f"{step.added} {step.n_correct}" for step in member.trace]
-            cells.append(escape(shown(" → ".join(steps))))
+            growth = shown(" → ".join(steps))
+            cells.append(escape(growth))
         table.add_row(*cells)
     lines = [Text(summary(soup))]
     if soup.class_name_correct is not None:
@@ -103,13 +104,15 @@ def _counts(member: Member) -> tuple[str, str]:
 
 def _python(soup: Soup, templates: Sequence[str]) -> str:
     lines = ""
-    for text, n in Counter(templates).items():  # seeds may share members, which then count as often in the mean
+    # Seeds may share members, which then count as often in the mean.
+    for text, n in Counter(templates).items():
         item = repr(text) if n == 1 else f"*{n} * [{text!r}]"
         lines += f"    {item},\n"
     encoder = f"{soup.encoder.get('model')} / {soup.encoder.get('pretrained')}"
+    # Always one line: a second one would be executed.
     about = shown(f"{len(templates)} members, kind {soup.kind}, {soup.drawn_by}, found with {encoder}.")
     return (
-        f"# A soup of wsoup: {about}\n"  # always one line: a second one would be executed
+        f"# A soup of wsoup: {about}\n"
         "# open_clip.build_zero_shot_classifier(model, tokenizer, classnames, templates)\n"
         f"templates = [\n{lines}]\n"
     )

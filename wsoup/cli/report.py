@@ -29,7 +29,8 @@ def check_command(
     """
     from wsoup.params.reading import read_yaml
 
-    read_yaml(params)  # a missing file is said before a missing package
+    # A missing file is said before a missing package.
+    read_yaml(params)
     from wsoup.check.findings import findings
     from wsoup.check.whole import load_params
     from wsoup.disk import code
@@ -37,6 +38,7 @@ def check_command(
     from wsoup.pipeline.packages import check_packages
 
     console = Terminal()
+    # All problems at once, warnings too: a run of hours should not meet the second one.
     every = findings(load_params(params), deep=deep)
     for finding in every:
         console.plain(str(finding))
@@ -121,11 +123,13 @@ def results_command(everything: Everything = False) -> None:
         lines = [*record.answer, *edited(record, root=here)]
         if is_page(PAGE) and not is_page(PAGE, of=digest(here)):
             lines.append(f"{PAGE} shows other results; `wsoup report` writes it again")
-        if (git("status", "--porcelain", "--", str(FILE), folder=here) or "").strip():
+        status = git("status", "--porcelain", "--", str(FILE), folder=here) or ""
+        if status.strip():
             lines.append("reports/ differ from HEAD: see `wsoup compare`, or commit them as this machine's baseline")
         if everything:
             for table in sorted(Path("reports/tables").glob("*.md")):
-                lines.append(f"\n{table.read_text(encoding='utf-8').rstrip()}")
+                text = table.read_text(encoding="utf-8")
+                lines.append(f"\n{text.rstrip()}")
     print(visible("\n".join(lines)))
 
 
@@ -223,7 +227,11 @@ def _say_how_long(numbers: list[int]) -> None:
     from wsoup.pipeline.plan import plan
 
     stages, _ = plan()
-    hours = sum(each.hours for name, each in stages.items() if name.partition("@")[0] not in WHATEVER_SHOTS)
+    hours = 0.0
+    for name, each in stages.items():
+        stage, _, _ = name.partition("@")
+        if stage not in WHATEVER_SHOTS:
+            hours += each.hours
     listed = ", ".join(map(str, numbers))
     together = len(numbers) * hours
     print(

@@ -74,7 +74,8 @@ def soup_export(
             write_bytes(out, content.encode())
         return
     if form not in ("npz", "onnx"):
-        raise ParamsError(f"--format {form!r} must be one of {', '.join((*FORMATS, 'npz', 'onnx'))}")
+        known = (*FORMATS, "npz", "onnx")
+        raise ParamsError(f"--format {form!r} must be one of {', '.join(known)}")
     if out is None:
         raise ParamsError(f"--format {form} is not text; give --out FILE.{form}")
     check_ending(out, f".{form}", option="--out")
@@ -84,7 +85,11 @@ def soup_export(
     )
     from wsoup.photos.export import export_classifier
 
-    export_classifier(out, classifier, tower=encoder() if form == "onnx" else None)
+    tower = None
+    # A head's encoder is loaded only where its image tower goes into the file.
+    if form == "onnx":
+        tower = encoder()
+    export_classifier(out, classifier, tower=tower)
 
 
 def classify_command(
@@ -143,16 +148,20 @@ def classify_command(
         columns.update(dict.fromkeys(photo.columns))
     top = min(top, len(names))
     predictions, note = classifier.predictions(labelled_photos, encoder=encoder(), top=top, adapt=adapt)
-    write_rows(out, [row_of(prediction, top=top, inputs=list(columns)) for prediction in predictions])
+    inputs = list(columns)
+    write_rows(out, [row_of(prediction, top=top, inputs=inputs) for prediction in predictions])
     if html is not None:
         write_sheet(html, predictions, title=f"{len(names)} classes with {soup or 'the soup of the run'}")
-    better = changes(dict(zip(names, proposed(names), strict=True)))
+    new_names = dict(zip(names, proposed(names), strict=True))
+    better = changes(new_names)
     if better:
         better = f"names that may read better: {better}"
     # Many photos may share one reason, which is said once; how many there are is said last.
     problems = [one_line(prediction.problem) for prediction in predictions if prediction.problem]
     unread = [f"not read: {problem}" for problem in dict.fromkeys(problems)]
-    last = f"{len(problems)} of {len(files)} photos could not be read" if problems else ""
+    last = ""
+    if problems:
+        last = f"{len(problems)} of {len(files)} photos could not be read"
     common.say([better, note, *accuracy_lines(predictions), unknown, ignored, *unread, last])
 
 
@@ -186,7 +195,8 @@ def try_command(
     """
     from wsoup.api.hub import DEFAULTS, check_downloads
 
-    check_downloads(model=model, pretrained=pretrained, config=config)  # before seconds of imports
+    # Before seconds of imports.
+    check_downloads(model=model, pretrained=pretrained, config=config)
     from wsoup.api.encoders import EncoderOptions
     from wsoup.photos import trial
     from wsoup.photos.labelled import look

@@ -71,8 +71,10 @@ class FewShotImages:
         labels = torch.from_numpy(self.source.labels[positions])
         # Of each image: four numbers for every try of a crop, and one for the flip.
         draws = named_generator(seed, "augment", iteration).random((len(positions), 4 * TRIES + 1))
+        # All numbers are drawn before any thread starts, so that threads cannot change who gets which.
         crops = np.stack(list(self._pool.map(self._crop, positions, draws)))  # (B, H, W, 3)
-        pixels = torch.from_numpy(crops).permute(0, 3, 1, 2).float() / 255
+        channels_first = torch.from_numpy(crops).permute(0, 3, 1, 2)
+        pixels = channels_first.float() / 255
         return (pixels - self.mean) / self.std, labels
 
     def _load(self, position: int) -> Image.Image:
@@ -91,7 +93,8 @@ class FewShotImages:
     def _crop(self, position: int, draws: np.ndarray) -> np.ndarray:
         """A random crop, resized and perhaps flipped: (H, W, 3) uint8; draws are uniform in [0, 1)."""
         image = self._load(position)
-        box = crop_box(image.width, image.height, draws[:-1].reshape(TRIES, 4), share=self.augment.crop)
+        draws_of_crop = draws[:-1].reshape(TRIES, 4)
+        box = crop_box(image.width, image.height, draws_of_crop, share=self.augment.crop)
         resized = image.crop(box).resize((self.size, self.size), self.filter)
         pixels = np.asarray(resized)
         if self.augment.flip and draws[-1] < 0.5:
@@ -112,8 +115,11 @@ def crop_box(width: int, height: int, draws: np.ndarray, *, share: tuple[float, 
     """
     smallest, largest = share
     for area_draw, aspect_draw, left_draw, top_draw in draws:
-        area = width * height * (smallest + area_draw * (largest - smallest))
-        aspect = np.exp(np.log(NARROWEST) + aspect_draw * np.log(WIDEST / NARROWEST))
+        share_of_area = smallest + area_draw * (largest - smallest)
+        area = width * height * share_of_area
+        # Log-uniform, so that 3:4 is as likely as 4:3.
+        log_aspect = np.log(NARROWEST) + aspect_draw * np.log(WIDEST / NARROWEST)
+        aspect = np.exp(log_aspect)
         w = round(float(np.sqrt(area * aspect)))
         h = round(float(np.sqrt(area / aspect)))
         if 0 < w <= width and 0 < h <= height:

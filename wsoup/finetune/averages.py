@@ -57,6 +57,7 @@ class AveragedWeights:
     def update(self) -> None:
         """average = ema x average + (1 - ema) x weights."""
         weights = [self.parameters[name].detach() for name in self.average]
+        # One call for all parameters: on a GPU hundreds of small ones would each cost a launch.
         torch._foreach_lerp_(list(self.average.values()), weights, 1 - self.ema)
 
     def averages(self, iteration: int) -> Mapping[str, Tensor]:

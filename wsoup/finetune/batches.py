@@ -14,17 +14,21 @@ from wsoup.core.draws import named_generator
 def batch_positions(labels: np.ndarray, *, batch_size: int, seed: int, iteration: int) -> np.ndarray:
     """Images of a batch: (B,) positions of distinct classes, B = min(batch size, number of classes)."""
     by_class = _positions_by_class(labels)
-    size = min(batch_size, len(by_class))
-    batches_a_round = len(by_class) // size
+    n_classes = len(by_class)
+    size = min(batch_size, n_classes)
+    # Classes that do not fill a batch wait for the next round, whose order is another.
+    batches_a_round = n_classes // size
     turn, step = divmod(iteration, batches_a_round)
-    class_order = named_generator(seed, "classes", turn).permutation(len(by_class))
+    class_order = named_generator(seed, "classes", turn).permutation(n_classes)
+    first = step * size
     positions = []
-    for c in class_order[step * size : (step + 1) * size].tolist():
+    for c in class_order[first : first + size].tolist():
         images = by_class[c]
         # Every class shows one image in a round: all of them once, then all again in another order.
         cycle, index = divmod(turn, len(images))
         image_order = named_generator(seed, "images", c, cycle).permutation(len(images))
-        positions.append(int(images[image_order[index]]))
+        position = images[image_order[index]]
+        positions.append(int(position))
     return np.array(positions)
 
 
@@ -37,16 +41,18 @@ def wrapped_positions(labels: np.ndarray, *, batch_size: int, seed: int, iterati
     size = min(batch_size, len(labels))
     batches_an_epoch = len(labels) // size
     epoch, batch = divmod(iteration, batches_an_epoch)
+    n_classes = len(by_class)
     class_orders: dict[int, np.ndarray] = {}
     positions = []
     for place in range(batch * size, (batch + 1) * size):
-        turn, rank = divmod(place, len(by_class))
+        turn, rank = divmod(place, n_classes)
         if turn not in class_orders:
-            class_orders[turn] = named_generator(seed, "rounds", epoch, turn).permutation(len(by_class))
+            class_orders[turn] = named_generator(seed, "rounds", epoch, turn).permutation(n_classes)
         c = int(class_orders[turn][rank])
         images = by_class[c]
         image_order = named_generator(seed, "images of a round", c, epoch).permutation(len(images))
-        positions.append(int(images[image_order[turn % len(images)]]))
+        position = images[image_order[turn % len(images)]]
+        positions.append(int(position))
     return np.array(positions)
 
 

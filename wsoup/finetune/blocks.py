@@ -23,7 +23,8 @@ LORA_SCALE = 0.2
 def block_pass(block: Block, x: Tensor) -> Tensor:
     """The whole block: (B, T, width) -> (B, T, width)."""
     q, k, v = _heads(block.attn, block.ln_1(x), parts=slice(0, 3))
-    return _feed_forward(block, x + _attention(block, q, k, v, mask=None))
+    attended = _attention(block, q, k, v, mask=None)
+    return _feed_forward(block, x + attended)
 
 
 def first_row_pass(block: Block, x: Tensor) -> Tensor:
@@ -31,7 +32,8 @@ def first_row_pass(block: Block, x: Tensor) -> Tensor:
     normed = block.ln_1(x)
     (q,) = _heads(block.attn, normed[:, :1], parts=slice(0, 1))
     k, v = _heads(block.attn, normed, parts=slice(1, 3))
-    return _feed_forward(block, x[:, :1] + _attention(block, q, k, v, mask=None))
+    attended = _attention(block, q, k, v, mask=None)
+    return _feed_forward(block, x[:, :1] + attended)
 
 
 class Packing:
@@ -64,14 +66,17 @@ class Packing:
     def unpack(self, x: Tensor) -> Tensor:
         """(N, width) -> (B, T, width), zero after each text's end, where causal attention never looks."""
         count, length = self.shape
-        flat = x.new_zeros(count * length, x.shape[1]).index_copy(0, self.rows, x)
+        zeros = x.new_zeros(count * length, x.shape[1])
+        flat = zeros.index_copy(0, self.rows, x)
         return flat.view(count, length, -1)
 
 
 def prefix_pass(block: Block, head: Tensor, tail: Tensor, *, mask: Tensor, packing: Packing) -> tuple[Tensor, Tensor]:
     """A causal block over texts that share a prefix: (1, P, width), packed (N, width) -> the same shapes."""
+    # A causal prefix sees nothing of what follows it, so it is the same for all texts and computed once.
     q, k, v = _heads(block.attn, block.ln_1(head), parts=slice(0, 3))
-    new_head = _feed_forward(block, head + _attention(block, q, k, v, mask=None, causal=True))
+    attended_head = _attention(block, q, k, v, mask=None, causal=True)
+    new_head = _feed_forward(block, head + attended_head)
     own_q, own_k, own_v = _heads(block.attn, block.ln_1(tail), parts=slice(0, 3), packing=packing)
     keys = _after(k, own_k)
     values = _after(v, own_v)
@@ -85,8 +90,10 @@ def prefix_last_row_pass(block: Block, head: Tensor, tail: Tensor, *, mask: Tens
     normed = block.ln_1(tail)
     (q,) = _heads(block.attn, normed[packing.last][:, None], parts=slice(0, 1))
     own_k, own_v = _heads(block.attn, normed, parts=slice(1, 3), packing=packing)
-    visible = mask[packing.ends][:, None, None]
-    attended = _attention(block, q, _after(k, own_k), _after(v, own_v), mask=visible)
+    keys = _after(k, own_k)
+    values = _after(v, own_v)
+    visible = mask[packing.ends][:, None, None]  # (B, 1, 1, P + T)
+    attended = _attention(block, q, keys, values, mask=visible)
     return _feed_forward(block, tail[packing.last] + attended[:, 0])
 
 
@@ -140,14 +147,17 @@ class LowRank(nn.Module):
         super().__init__()
         self.down = nn.Parameter(START_STD * torch.randn(2, rank, width))
         self.up = nn.Parameter(torch.zeros(2, width, rank))
-        self.register_buffer("piled", torch.zeros(2, width, width) if piles_up else None, persistent=False)
+        piled = torch.zeros(2, width, width) if piles_up else None
+        # Not in the state dict: what is stored of a finished training is without it.
+        self.register_buffer("piled", piled, persistent=False)
 
     def forward(self, weight: Tensor) -> Tensor:
         update = LORA_SCALE * (self.up @ self.down)  # (2, width, width)
         if self.piled is not None:
             update = self.piled + update
         query, value = update
-        return weight + torch.cat([query, torch.zeros_like(query), value])
+        no_key = torch.zeros_like(query)
+        return weight + torch.cat([query, no_key, value])
 
     @torch.no_grad()
     def pile_up(self) -> None:
@@ -168,7 +178,9 @@ class ScaleShift(nn.Module):
         # The rows of a weight (outputs, inputs) are the layer's outputs, as are the entries of a bias.
         scale = self.scale[:, None] if x.ndim == 2 else self.scale
         scaled = x * scale
-        return scaled if self.shift is None else scaled + self.shift
+        if self.shift is None:
+            return scaled
+        return scaled + self.shift
 
 
 class Bottleneck(nn.Module):

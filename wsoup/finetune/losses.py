@@ -16,7 +16,8 @@ from torch.nn import functional as F
 
 def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
     """Mean over the batch of - sum_c target_c log softmax(logits)_c: (B, C), (B, C) -> ()."""
-    return -(targets * F.log_softmax(logits, dim=-1)).sum(dim=-1).mean()
+    log_p = F.log_softmax(logits, dim=-1)
+    return -(targets * log_p).sum(dim=-1).mean()
 
 
 def smooth_targets(labels: Tensor, *, n_classes: int, label_smoothing: float) -> Tensor:
@@ -29,8 +30,10 @@ def smooth_targets(labels: Tensor, *, n_classes: int, label_smoothing: float) ->
 
 def adaptive_margin(text_features: Tensor, *, labels: Tensor, margin: float) -> Tensor:
     """(B, C) to add to the cosines: margin x (1 - cosine of the true and the other class's text), without gradient."""
+    # CLIPood's margin is a constant of the step: with a gradient, texts could make it smaller by moving together.
     texts = text_features.detach()
-    return margin * (1 - texts[labels] @ texts.T)
+    cosines = texts[labels] @ texts.T
+    return margin * (1 - cosines)
 
 
 def anchor(text_features: Tensor, initial: Tensor) -> Tensor:
@@ -54,7 +57,8 @@ def without_conflict(task: Sequence[Tensor], *, general: Sequence[Tensor], weigh
         conflict = (dot < 0) & (square > 0)
         # Both branches of `where` are computed, so the quotient must be finite where it is not used, too.
         smallest = torch.finfo(general_gradient.dtype).tiny
-        without = task_gradient - weight * dot / square.clamp(min=smallest) * general_gradient
+        conflicting = weight * dot / square.clamp(min=smallest) * general_gradient
+        without = task_gradient - conflicting
         projected.append(torch.where(conflict, without, task_gradient))
     return projected
 
@@ -99,6 +103,7 @@ def members_divergence(probabilities: Tensor) -> float:
     m = len(probabilities)
     if m == 1:
         return 0.0
+    # Clamped, because a probability that underflows to 0 has no logarithm.
     log = probabilities.clamp(min=1e-12).log()
     # Sums over all pairs, the equal ones among them, which add nothing.
     own = (probabilities * log).sum(dim=(0, 2)) * m

@@ -75,8 +75,11 @@ class Objective:
             case ProgradLoss():
                 assert teacher is not None
                 texts = self.passes.texts(member, classes=classes)
-                zero_shot = self.scale * teacher @ self.passes.teacher_texts(member)[labels].T
-                return self._prograd(self.loss, self.scale * images @ texts.T, zero_shot=zero_shot)
+                logits = self.scale * images @ texts.T
+                teacher_texts = self.passes.teacher_texts(member)[labels]
+                zero_shot = self.scale * teacher @ teacher_texts.T
+                # ProGrad takes two gradients and combines them, so there is no one value to go back from.
+                return self._prograd(self.loss, logits, zero_shot=zero_shot)
         self.scaler.scale(value).backward()
         return value.detach(), logits.detach()
 
@@ -87,7 +90,8 @@ class Objective:
         logits = self.scale * images @ texts.T
         targets = losses.smooth_targets(labels, n_classes=len(texts), label_smoothing=loss.label_smoothing or 0.0)
         if loss.weight and loss.teacher_logit_scale and teacher is not None:
-            teacher_logits = loss.teacher_logit_scale * teacher @ self.passes.teacher_texts(member).T
+            teacher_texts = self.passes.teacher_texts(member)
+            teacher_logits = loss.teacher_logit_scale * teacher @ teacher_texts.T
             targets = (1 - loss.weight) * targets + loss.weight * teacher_logits.softmax(dim=-1)
         with_margin = logits
         if loss.margin:
@@ -97,16 +101,22 @@ class Objective:
 
     def _proda(self, loss: ProdaLoss, images: Tensor, classes: Tensor, iteration: int) -> tuple[Tensor, Tensor]:
         first = iteration * loss.per_step
-        members = [i % self.passes.members for i in range(first, first + loss.per_step)]
-        texts = torch.stack([self.passes.texts(member, classes=classes) for member in members], dim=1)  # (B, S, D)
+        of_members = []
+        for i in range(first, first + loss.per_step):
+            member = i % self.passes.members
+            of_members.append(self.passes.texts(member, classes=classes))
+        texts = torch.stack(of_members, dim=1)  # (B, S, D)
         bound = losses.gaussian_bound(images, texts, logit_scale=self.scale)
         value = bound + loss.orthogonality * losses.prompt_overlap(texts)
-        return value, self.scale * images @ texts.mean(dim=1).T
+        mean_texts = texts.mean(dim=1)
+        return value, self.scale * images @ mean_texts.T
 
     def _prograd(self, loss: ProgradLoss, logits: Tensor, *, zero_shot: Tensor) -> tuple[Tensor, Tensor]:
         """From the logits (B, B) of the student and of the pretrained model."""
         task = F.cross_entropy(logits, torch.arange(len(logits), device=logits.device))
-        general = F.kl_div(F.log_softmax(logits, dim=-1), zero_shot.softmax(dim=-1), reduction="batchmean")
+        log_p = F.log_softmax(logits, dim=-1)
+        general = F.kl_div(log_p, zero_shot.softmax(dim=-1), reduction="batchmean")
+        # The graph is kept for the second loss: both go back through the same features.
         general_gradients = torch.autograd.grad(self.scaler.scale(general), self.parameters, retain_graph=True)
         task_gradients = torch.autograd.grad(self.scaler.scale(task), self.parameters)
         gradients = losses.without_conflict(task_gradients, general=general_gradients, weight=loss.weight)

@@ -35,6 +35,7 @@ def make_optimizer(
     others = [p for name, p in parameters.items() if not name.startswith(TEXT_PROMPTS)]
     groups = [{"params": prompts, "lr": rate * method.prompt_factor}, {"params": others, "lr": rate}]
     optimizer = torch.optim.SGD
+    # Only tuners inside blocks have this key.
     if getattr(method.tune, "opens", "both") == "image_twice":
         optimizer = TwiceSGD
     return optimizer(groups, momentum=shared.momentum, weight_decay=shared.weight_decay)

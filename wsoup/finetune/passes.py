@@ -56,7 +56,9 @@ class Passes:
         self.members = len(self._texts)
         learns_inputs = student.soft_prompt is not None or self._positions is not None
         # What is learnt at the input changes every block; else the blocks below the trained ones run once.
-        self._first_block = 0 if learns_inputs else len(self.text_tower.blocks) - max(student.blocks, 1)
+        self._first_block = 0
+        if not learns_inputs:
+            self._first_block = len(self.text_tower.blocks) - max(student.blocks, 1)
         in_towers = [name for name in student.trained_names if name.startswith("model.")]
         trains_trunk = any(name.startswith("model.visual.") for name in in_towers)
         trains_texts = any(not name.startswith("model.visual.") for name in in_towers)
@@ -64,6 +66,7 @@ class Passes:
         self.trunk_is_fixed = not has_image_prompts and not trains_trunk
         """Whether the image tower is not trained; an adapter after it does not count."""
         self._texts_are_fixed = not learns_inputs and not trains_texts
+        # Caches of this object alone: on the class, they would keep every model of a process alive.
         self.teacher_texts = cache(self._teacher_texts)
         self._fixed_texts = cache(self._encode_texts)
         self._lower_state = cache(self._run_lower_blocks)
@@ -81,7 +84,8 @@ class Passes:
             teacher: whether the teacher's are needed.
         """
         with self.encoder.autocast():
-            raw, frozen = self._raw_images(pixels.to(self.encoder.device, non_blocking=True), teacher=teacher)
+            on_device = pixels.to(self.encoder.device, non_blocking=True)
+            raw, frozen = self._raw_images(on_device, teacher=teacher)
             if self.student.image_adapter is not None:
                 raw = self.student.image_adapter(raw)
         features = F.normalize(raw.float(), dim=-1)
@@ -98,6 +102,7 @@ class Passes:
         if self.trunk_is_fixed:
             features = self._frozen(pixels)
             return features, features
+        # The last block is always left for `run_from`, which computes only the row that is read.
         n_shared = len(self.image_tower.blocks) - max(self.student.blocks, 1)
         with torch.no_grad():
             x = self.frozen_images.run(self.frozen_images.start(pixels), first=0, stop=n_shared)

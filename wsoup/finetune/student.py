@@ -55,6 +55,7 @@ class Student(nn.Module):
         self.stored_names: tuple[str, ...] = ()
 
     def __getattr__(self, name: str) -> Any:
+        # Parameters and modules of torch are found here, too, so these come first.
         try:
             return super().__getattr__(name)
         except AttributeError:
@@ -112,7 +113,9 @@ class Student(nn.Module):
             features = TrainableImageTower(self.model)(pixels, prompts=prompts)
         if self.image_adapter is not None:
             features = self.image_adapter(features)
-        return F.normalize(features, dim=-1) if normalize else features
+        if not normalize:
+            return features
+        return F.normalize(features, dim=-1)
 
     def encode_text(self, tokens: Tensor, normalize: bool = False) -> Tensor:
         """(B, context) int64 -> (B, D); with soft descriptors, the centroid over them."""
@@ -123,8 +126,12 @@ class Student(nn.Module):
             features = tower(texts, prompts=prompts)
         else:
             members = [tower(texts, prompts=prompts, soft=(positions, soft)) for soft in self.soft_descriptors]
-            features = F.normalize(torch.stack(members).float(), dim=-1).mean(dim=0)
-        return F.normalize(features, dim=-1) if normalize else features
+            stacked = torch.stack(members).float()  # (M, B, D)
+            # Of equal length before the mean, as members of a soup are.
+            features = F.normalize(stacked, dim=-1).mean(dim=0)
+        if not normalize:
+            return features
+        return F.normalize(features, dim=-1)
 
     def trained(self) -> dict[str, nn.Parameter]:
         """The trained parameters by name."""
@@ -136,6 +143,7 @@ class Student(nn.Module):
 
     def merge(self) -> Student:
         """Fold low-rank updates, scales and shifts into the weights, exactly, and freeze all parameters."""
+        # Lists, because removing a parametrization changes what is gone through.
         for module in list(self.model.modules()):
             if parametrize.is_parametrized(module):
                 for name in list(module.parametrizations):
@@ -160,10 +168,9 @@ def _needed_instead(model: nn.Module) -> str | None:
     image_blocks = _blocks(visual)
     text_blocks = _blocks(text)
     is_vit = hasattr(visual, "class_embedding") and len(image_blocks) > 0 and len(text_blocks) > 0
-    has_projections = isinstance(getattr(visual, "proj", None), Tensor) and isinstance(
-        getattr(text, "text_projection", None), Tensor
-    )
-    if not is_vit or not has_projections:
+    has_image_projection = isinstance(getattr(visual, "proj", None), Tensor)
+    has_text_projection = isinstance(getattr(text, "text_projection", None), Tensor)
+    if not is_vit or not has_image_projection or not has_text_projection:
         towers = f"{type(visual).__name__} and {type(text).__name__}"
         return f"towers of open_clip's VisionTransformer and TextTransformer with projections, found {towers}"
     foreign = foreign_block([*image_blocks, *text_blocks])
@@ -212,10 +219,12 @@ def insert_descriptor(tokens: Tensor, *, n: int, comma: int, period: int) -> tup
     if longest + n >= context:
         raise PoolError(f"a text of {longest} tokens has no room for {n} soft tokens in {context}; train fewer")
     has_period = tokens[rows, end - 1] == period  # (B,)
-    at = torch.where(has_period, end - 1, end)[:, None]  # (B, 1), where the comma goes
+    comma_at = torch.where(has_period, end - 1, end)
+    at = comma_at[:, None]  # (B, 1)
     # What follows moves by the comma and n tokens, less the period that the comma replaces.
     shift = n + 1 - has_period[:, None].long()
     position = torch.arange(context, device=tokens.device).expand(count, -1)
+    # Positions before the comma keep their token; the others' is so many places to the left.
     source = torch.where(position < at, position, (position - shift).clamp(min=0))
     is_inserted = (position >= at) & (position <= at + n)
     moved = tokens.gather(1, source).masked_fill(is_inserted, comma)

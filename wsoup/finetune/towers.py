@@ -76,9 +76,11 @@ class TrainableImageTower(_Tower):
         x = self.run(x, first=first, stop=last, prompts=prompts)
         x = _deep_prompt(x, prompts, block=last)
         if reads_class_token(visual):
-            pooled = visual.ln_post(self._call(first_row_pass, last, x)[:, 0])
+            class_token = self._call(first_row_pass, last, x)[:, 0]
+            pooled = visual.ln_post(class_token)
         else:
-            pooled = visual._pool(self._call(block_pass, last, x))[0]
+            x = self._call(block_pass, last, x)
+            pooled, _ = visual._pool(x)
         return pooled @ visual.proj
 
     def __call__(self, pixels: Tensor, *, prompts: Tensor | None = None) -> Tensor:
@@ -176,6 +178,7 @@ class TrainableTextTower(_Tower):
         if shortest <= n_prompt:
             raise PoolError(f"a text of {shortest - 1} tokens is shorter than the prompt of {n_prompt} that is trained")
         same = (tokens == tokens[:1]).all(dim=0)
+        # What a prompt replaces is the same in all texts, whatever tokens are there.
         same[1 : 1 + n_prompt] = True
         common = int(same.int().cumprod(dim=0).sum())  # positions before the first difference
         # The end of a text is read from its own rows, never from the prefix.
@@ -203,8 +206,10 @@ class TrainableTextTower(_Tower):
             head = _replace_prompt(head, prompts[0])
         if soft is not None:
             soft_positions, vectors = soft
-            index = (soft_positions - shared)[..., None].expand(-1, -1, tail.shape[-1])
-            tail = tail.scatter(1, index, vectors.to(tail.dtype).expand(len(tail), -1, -1))
+            in_tail = soft_positions - shared
+            index = in_tail[..., None].expand(-1, -1, tail.shape[-1])
+            of_every_text = vectors.to(tail.dtype).expand(len(tail), -1, -1)
+            tail = tail.scatter(1, index, of_every_text)
         positions = text.positional_embedding[: texts.length].to(dtype)
         return TextState(head + positions[:shared], tail + positions[shared:])
 

@@ -116,6 +116,7 @@ class Trainer:
             self.step()
             tick(1)
             if resume is not None and time.monotonic() - saved >= save_seconds:
+                # A state that is not finite would be resumed from again and again.
                 self._check_losses()
                 self.save(resume)
                 saved = time.monotonic()
@@ -141,6 +142,7 @@ class Trainer:
         """One iteration: batch, loss, update, average, perhaps a row of the log."""
         if self.weights.begins_member(self.iteration):
             self.weights.begin_member(self.iteration)
+            # Each member begins without the momentum of the one before.
             self.optimizer.state.clear()
         loss, logits, images, labels = self._with_gradients(self.weights.member(self.iteration))
         # Checked later, because that waits for the GPU.
@@ -148,6 +150,7 @@ class Trainer:
         self._not_finite = torch.where(is_first, self.iteration + 1, self._not_finite)
         if self.iteration == 0:
             self._log_row(loss, logits=logits, images=images, labels=labels)
+        # Before the step: the authors add the update that this pass used.
         for module in self.student.modules():
             if isinstance(module, LowRank):
                 module.pile_up()
@@ -206,19 +209,24 @@ class Trainer:
 
     def _log_row(self, loss: Tensor, *, logits: Tensor, images: Tensor, labels: Tensor) -> None:
         """Append to the log, with the divergence of the members' current predictions."""
-        columns = torch.arange(len(labels)) if self.objective.in_batch else labels
+        columns = labels
+        if self.objective.in_batch:
+            columns = torch.arange(len(labels))
+        right = logits.argmax(dim=1).cpu() == columns
+        scores = []
         with torch.no_grad():
-            scores = [self.shared.logit_scale * images @ self.passes.texts(i).T for i in range(self.passes.members)]
+            for member in range(self.passes.members):
+                texts = self.passes.texts(member)
+                scores.append(self.shared.logit_scale * images @ texts.T)
             divergence = members_divergence(torch.stack(scores).softmax(dim=-1))
-        self.log.append(
-            {
-                "iteration": self.iteration,
-                "loss": float(loss),
-                "n_correct": int((logits.argmax(dim=1).cpu() == columns).sum()),
-                "n_images": len(labels),
-                "members_kl": divergence,
-            }
-        )
+        row = {
+            "iteration": self.iteration,
+            "loss": float(loss),
+            "n_correct": int(right.sum()),
+            "n_images": len(labels),
+            "members_kl": divergence,
+        }
+        self.log.append(row)
 
     def _state(self) -> dict[str, Tensor]:
         """The tensors that change in training, by kind and name, besides momentum and snapshots."""

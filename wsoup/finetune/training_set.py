@@ -81,10 +81,13 @@ def read_training_sets(
         split = store.read_table(artifacts.split(source, seed=seed), columns=["path", "label", "row"])
         split = split.filter(np.isin(split["row"], decoded_rows))
         soup = Soup.load(artifacts.soup(method.soup, seed=seed), encoder=encoder)
+        paths = [remote.joined(root, path) for path in split["path"].to_pylist()]
+        digests = all_digests.take(split["row"]).to_pylist()
+        labels = np.asarray(split["label"].to_numpy(), dtype=np.int64)
         sets[seed] = TrainingSet(
-            paths=[remote.joined(root, path) for path in split["path"].to_pylist()],
-            digests=all_digests.take(split["row"]).to_pylist(),
-            labels=np.asarray(split["label"].to_numpy(), dtype=np.int64),
+            paths=paths,
+            digests=digests,
+            labels=labels,
             class_names=about["class_names"],
             template=about["template"],
             soup=soup.texts,
@@ -96,4 +99,6 @@ def read_training_sets(
 def start_words(tune: TuneParams) -> list[str]:
     """The words of ``tune.words``; empty if it names no list. Raises MissingError if there is no such file."""
     path = getattr(tune, "words", None)
-    return [] if path is None else read_text(path).split()
+    if path is None:
+        return []
+    return read_text(path).split()

@@ -87,8 +87,10 @@ def save_tuned(folder: str | Path, *, packed: Mapping[str, np.ndarray], config: 
         store.write_bytes(folder / SNAPSHOTS, _with_checksums(snapshots, prefixes=prefixes))
     log = about.pop("log")
     store.write_json(folder / CONFIG, {**config, **about})
+    columns = list(log[0]) if log else []
     with store.replacing(folder / LOG) as temporary, open(temporary, "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=list(log[0]) if log else [], lineterminator="\n")
+        # The csv module would end lines as Windows does.
+        writer = csv.DictWriter(file, fieldnames=columns, lineterminator="\n")
         writer.writeheader()
         writer.writerows(log)
 
@@ -116,8 +118,10 @@ def _iteration(name: str) -> int:
 
 def members_divergence_log(folder: str | Path) -> list[tuple[int, float]]:
     """(iteration, KL between the members' predictions) for every row of the log; empty if there is one member."""
+    divergence = []
     with open(Path(folder) / LOG, encoding="utf-8", newline="") as file:
-        divergence = [(int(row["iteration"]), float(row["members_kl"])) for row in csv.DictReader(file)]
+        for row in csv.DictReader(file):
+            divergence.append((int(row["iteration"]), float(row["members_kl"])))
     has_members = any(value for _, value in divergence)
     return divergence if has_members else []
 
@@ -163,7 +167,8 @@ def load_tuned(folder: str | Path, *, encoder: Encoder, iteration: int | None = 
     with _undamaged(path), safetensors.safe_open(path, framework="pt", device=str(encoder.device)) as file:
         keys = [key for key in file.keys() if key.startswith(prefix)]  # noqa: SIM118
         stored = {key.removeprefix(prefix): file.get_tensor(key) for key in keys}
-        digests = json.loads((file.metadata() or {}).get(CHECKSUMS, "{}"))
+        metadata = file.metadata() or {}
+        digests = json.loads(metadata.get(CHECKSUMS, "{}"))
     student = make_student(
         encoder.model,
         tokenizer=encoder.tokenizer,
@@ -179,6 +184,7 @@ def load_tuned(folder: str | Path, *, encoder: Encoder, iteration: int | None = 
     on_cpu = {name: tensor.cpu().numpy() for name, tensor in stored.items()}
     if digests.get(prefix) != checksums.of_arrays(on_cpu).hex():
         raise MismatchError(f"{path} is damaged: its checksum is not that of its weights; make it with `{AGAIN}`")
+    # Not strict: what was not trained is not stored, and its shapes were compared above.
     student.load_state_dict(stored, strict=False)
     identity = {
         **encoder.id,

@@ -73,8 +73,10 @@ def make_student(
     if max(blocks, getattr(tune, "depth", 0)) > most:
         raise ModelError(f"finetune: {tune.kind} trains more blocks than the {most} of the smaller tower; lower it")
     pretrained = {name for name, _ in student.named_parameters()}
-    with torch.random.fork_rng(devices=[]):  # torch's own initialisers draw from the named generator
-        torch.manual_seed(int(torch.randint(2**31, (1,), generator=generator)))
+    # torch's own initialisers draw from its global generator: within this block it is seeded by the named one.
+    with torch.random.fork_rng(devices=[]):
+        (start_seed,) = torch.randint(2**31, (1,), generator=generator).tolist()
+        torch.manual_seed(start_seed)
         n_prompt = prompt_tokens(tune)
         if n_prompt > 0:
             tokens = _prompt_start(n_prompt, tokenizer=tokenizer, template=template)
@@ -112,9 +114,11 @@ def prompt_tokens(tune: TuneParams) -> int:
 def check_templates(tune: TuneParams, templates: Mapping[str, str], *, source: str, tokenizer: Tokenizer) -> None:
     """Raise ParamsError unless all templates begin with the same tokens as the source's, which a prompt replaces."""
     n = prompt_tokens(tune)
-    expected = _before_class_name(templates[source], tokenizer=tokenizer)[: n + 1]  # and the start of text
+    # The start of text, and the tokens that a prompt replaces.
+    expected = _before_class_name(templates[source], tokenizer=tokenizer)[: n + 1]
     for name, template in templates.items():
-        if not torch.equal(_before_class_name(template, tokenizer=tokenizer)[: n + 1], expected):
+        tokens = _before_class_name(template, tokenizer=tokenizer)[: n + 1]
+        if not torch.equal(tokens, expected):
             raise ParamsError(
                 f"datasets.{name}.template {templates[name]!r} must begin with the same {n} tokens as that of "
                 f"{source}, {templates[source]!r}: a trained prompt replaces them"
@@ -135,10 +139,12 @@ def attach(student: Student, tune: TuneParams) -> None:
                 student.deep_prompts = nn.Parameter(START_STD * torch.randn(tune.depth - 1, tune.tokens, width))
             student.projector = nn.Linear(width, image_width)
         case BlocksTune():
-            for block in (*student.image_blocks[-tune.blocks :], *student.text_blocks[-tune.blocks :]):
+            last_image_blocks = student.image_blocks[-tune.blocks :]
+            last_text_blocks = student.text_blocks[-tune.blocks :]
+            for block in (*last_image_blocks, *last_text_blocks):
                 _adapt_block(block, tune)
             if tune.opens == "image_twice":
-                student.text_blocks[-tune.blocks :].requires_grad_(False)
+                last_text_blocks.requires_grad_(False)
         case ImageAdapterTune():  # CLIP-Adapter, arXiv 2110.04544
             size = student.visual.output_dim
             student.image_adapter = Bottleneck(size, tune.reduction, ratio=tune.ratio, rectifies=True)
@@ -153,7 +159,8 @@ def _adapt_block(block: Block, tune: BitfitTune | LoraTune | SsfTune | AdapterTu
                 parameter.requires_grad_(name.endswith("bias"))
         case LoraTune():  # arXiv 2106.09685
             update = LowRank(width, rank=tune.rank, piles_up=tune.piles_up)
-            update.to(block.attn.in_proj_weight.device)  # registering it computes the weight
+            # Moved now, because registering it computes the weight.
+            update.to(block.attn.in_proj_weight.device)
             parametrize.register_parametrization(block.attn, "in_proj_weight", update)
         case SsfTune():  # arXiv 2210.08823
             for module in (block.ln_1, block.attn.out_proj, block.ln_2, block.mlp.c_proj):
@@ -176,8 +183,9 @@ def _unfreeze_last(student: Student, blocks: int) -> None:
     """Unfreeze the last blocks of both towers, their final norms and projections."""
     visual = student.visual
     text = student.text_tower
-    ends = (visual.ln_post, visual.proj, text.ln_final, text.text_projection)
-    for part in (*student.image_blocks[-blocks:], *student.text_blocks[-blocks:], *ends):
+    last_blocks = [*student.image_blocks[-blocks:], *student.text_blocks[-blocks:]]
+    ends = [visual.ln_post, visual.proj, text.ln_final, text.text_projection]
+    for part in last_blocks + ends:
         part.requires_grad_(True)
 
 
@@ -203,7 +211,10 @@ def _random_starts(tune: SoftDescriptorsTune, *, words: Tensor) -> Tensor:
     """The tokens before the period that soft descriptors start as, (M, n - 1): distinct words of one token each."""
     if len(words) < tune.tokens:
         raise ModelError(f"tune.words: needs {tune.tokens} words of one token each, there are {len(words)}")
-    drawn = [words[torch.randperm(len(words))[: tune.tokens - 1]] for _ in range(tune.members)]
+    drawn = []
+    for _ in range(tune.members):
+        order = torch.randperm(len(words))
+        drawn.append(words[order[: tune.tokens - 1]])
     return torch.stack(drawn)
 
 
@@ -212,7 +223,8 @@ def _soup_starts(tune: SoftDescriptorsTune, *, soup: Sequence[str], tokenizer: T
     if len(soup) < tune.members:
         raise ParamsError(f"tune.members is {tune.members}, and the soup to start from has {len(soup)}; lower it")
     starts = []
-    for member, tokens in zip(soup[: tune.members], tokenizer(list(soup[: tune.members])), strict=True):
+    members = list(soup[: tune.members])
+    for member, tokens in zip(members, tokenizer(members), strict=True):
         end = int(tokens.argmax())  # the end of text has the highest id
         words = tokens[1:end]
         if not len(words):
@@ -226,7 +238,9 @@ def _one_token(words: Sequence[str], *, tokenizer: Tokenizer) -> Tensor:
     """Tokens of those words that are a single one; without words, of the most common ones of open_clip's tokenizer."""
     if words:
         tokens = tokenizer(list(words))
-        return tokens[tokens.argmax(dim=1) == 2, 1]  # between start and end of text
+        # The end of text has the highest id: at position 2 there is one token between it and the start.
+        is_one_token = tokens.argmax(dim=1) == 2
+        return tokens[is_one_token, 1]
     vocabulary: Mapping[int, str] = getattr(tokenizer, "decoder", {})
     return torch.tensor(list(islice(_whole_words(vocabulary), COMMON_WORDS)))
 

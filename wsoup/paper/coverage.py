@@ -61,6 +61,7 @@ def coverage(run: Settings, *, table: str) -> list[Covered]:
         raise ParamsError(f"table {table!r} must be one of {', '.join(TABLES)}, all")
     paper = Settings.of_paper()
     encoder = encoder_id(run)
+    # A pool that is not there yet counts as the authors', as `ASSUMED` says below the rows.
     run = replace(run, pools={**paper.pools, **run.pools})
     names = TABLES if table == "all" else (table,)
     covered = []
@@ -89,6 +90,7 @@ def lacks(needs: Iterable[str], run: Settings) -> Iterator[str]:
         run: its settings.
     """
     for need in needs:
+        # A key alone is met by any value.
         key, _, pattern = need.partition("=")
         set_values: list[str] = []
         for name, value in run.values.items():
@@ -104,7 +106,8 @@ def encoder_id(run: Settings) -> dict[str, object]:
     model = run.values.get("encoder.model")
     pretrained = run.values.get("encoder.pretrained")
     is_set = bool(run.values.get("encoder.quick_gelu"))
-    quick_gelu = is_set or str(model).endswith(QUICK_GELU) or pretrained == "openai"
+    is_named = str(model).endswith(QUICK_GELU)
+    quick_gelu = is_set or is_named or pretrained == "openai"
     return {"model": model, "pretrained": pretrained, "quick_gelu": quick_gelu}
 
 
@@ -131,7 +134,8 @@ def as_text(rows: Sequence[Covered]) -> str:
             ours = "; ".join([f"{line.row.variant}, {line.row.row}", *line.marks])
             lines.append(f"  {line.sign}  {line.row.label}: {line.missing or ours}")
     count = Counter(line.sign for line in rows)
-    lines.append(f"{len(rows)} rows: {count['x']} filled (x), {count['*']} filled but marked (*), {count['-']} not (-)")
+    filled = f"{count['x']} filled (x), {count['*']} filled but marked (*), {count['-']} not (-)"
+    lines.append(f"{len(rows)} rows: {filled}")
     return "\n".join([*lines, ASSUMED])
 
 
@@ -171,17 +175,16 @@ def compare(ours: Facts, *, theirs: Facts) -> Iterator[tuple[bool, str]]:
         authors = f"the authors' {of_authors['count']:,}"
         if here.get("digest") == of_authors["digest"]:
             yield True, f"candidates.{pool}: {authors}"
-        else:
-            yield (
-                False,
-                f"candidates.{pool}: {here['count']:,} texts, not {authors}; rows that depend on them are marked. "
-                f"Theirs: {SOURCES[pool]}",
-            )
+            continue
+        differs = f"candidates.{pool}: {here['count']:,} texts, not {authors}; rows that depend on them are marked"
+        yield False, f"{differs}. Theirs: {SOURCES[pool]}"
 
 
 def pools_of_params(sections: Mapping[str, Any]) -> list[tuple[bool, str]]:
     """`compare` for a params.yaml with one of the paper's datasets."""
     datasets = sections["datasets"].items()
+    # A run on photos of one's own is not compared with the paper, so its pools need not be the authors'.
     if not any(name in PAPER and dataset["layout"].startswith("coop") for name, dataset in datasets):
         return []
-    return list(compare(known(sections["candidates"]), theirs=Settings.of_paper().pools))
+    ours = known(sections["candidates"])
+    return list(compare(ours, theirs=Settings.of_paper().pools))

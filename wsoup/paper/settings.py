@@ -133,8 +133,10 @@ def differing(run: Settings, *, paper: Settings, variant: str, row: str) -> list
     for key in keys:
         ours = run.values.get(key)
         theirs = paper.values.get(key)
-        only_observes = key.endswith(".tune.words") or ".snapshots" in key  # or is in `differs`
-        if ours != theirs and ours not in AS_FINE.get(key, ()) and not only_observes:
+        # Snapshots only observe, and lists of words are marked by `differs_always`.
+        if key.endswith(".tune.words") or ".snapshots" in key:
+            continue
+        if ours != theirs and ours not in AS_FINE.get(key, ()):
             phrases.append(f"{key}: {_shown(ours)}, the paper's {_shown(theirs)}")
     if variant != PRETRAINED or soups:
         phrases += images_differ(run)
@@ -163,7 +165,8 @@ def images_differ(run: Settings) -> Iterable[str]:
             continue
         _, source, _ = key.split(".")
         if source in ("imagenet", "laion"):
-            yield from dataset_differs(run, source, test_split="test")  # no soup is selected on the test split
+            # Whatever the run's own test split is, no soup is selected on it.
+            yield from dataset_differs(run, source, test_split="test")
         if source == "laion":
             yield "datasets.laion: the authors' images of LAION are not published"
         elif source != "imagenet":
@@ -180,15 +183,16 @@ def dataset_differs(run: Settings, name: str, *, test_split: str | None = None) 
         name: of the dataset in params.yaml.
         test_split: replaces the run's own.
     """
-    given = {key: run.values.get(f"datasets.{name}.{key}") for key in ("layout", "template", "class_names")}
-    if given["class_names"] is not None:
-        yield f"datasets.{name}.class_names: {given['class_names']}, the paper's are CoOp's"
-    same, why = comparable(
-        str(given["layout"]),
-        dataset=name,
-        template=str(given["template"]),
-        test_split=test_split or str(run.values.get(f"datasets.{name}.test_split")),
-    )
+    section = f"datasets.{name}"
+    layout = run.values.get(f"{section}.layout")
+    template = run.values.get(f"{section}.template")
+    class_names = run.values.get(f"{section}.class_names")
+    if class_names is not None:
+        yield f"{section}.class_names: {class_names}, the paper's are CoOp's"
+    if test_split is None:
+        test_split = str(run.values.get(f"{section}.test_split"))
+    # Images and classes are not counted yet: before a run, their numbers are unknown.
+    same, why = comparable(str(layout), dataset=name, template=str(template), test_split=test_split)
     if not same:
         yield f"{name}: {why}"
 
@@ -242,6 +246,7 @@ def _has_list(known: Mapping[str, Any], run: Settings, *, variant: str) -> bool:
     lists = known.get("unless", {})
     start = run.values.get(f"finetune.methods.{variant}.tune.words")
     starts_from_pool = start is not None and start == run.values.get("candidates.words.path")
+    # Only pools have digests, so a method's own list of words is known by one only if it is the pool's file.
     if "words" in lists and not starts_from_pool:
         return False
     return any(run.pools.get(pool, {}).get("digest") == digest for pool, digest in lists.items())
@@ -256,10 +261,13 @@ def _pool_differs(pool: str, run: Settings, paper: Settings) -> Iterable[str]:
     """Why a pool is not the authors' list."""
     ours = run.pools.get(pool, {})
     theirs = paper.pools[pool]
-    if ours.get("digest") != theirs["digest"]:
-        count = ours.get("count")
-        texts = f"{count:,} texts" if count is not None else "an unknown list"
-        yield f"candidates.{pool}: {texts}, not the authors' list of {theirs['count']:,}"
+    if ours.get("digest") == theirs["digest"]:
+        return
+    texts = "an unknown list"
+    count = ours.get("count")
+    if count is not None:
+        texts = f"{count:,} texts"
+    yield f"candidates.{pool}: {texts}, not the authors' list of {theirs['count']:,}"
 
 
 def flat(value: object, *, prefix: str = "") -> dict[str, object]:

@@ -82,7 +82,9 @@ class PaperRow:
 def path_of(name: str) -> Path:
     """A file of data/paper: of the run's folder, or else wsoup's own."""
     path = FOLDER / name
-    return path if path.exists() else project.file(str(path))
+    if path.exists():
+        return path
+    return project.file(str(path))
 
 
 def read(name: str) -> list[dict[str, str]]:
@@ -110,6 +112,7 @@ def rows(name: str) -> list[PaperRow]:
         method = theirs["method"]
         ours = NO_ROW if method not in in_turn else next(in_turn[method])
         model = models.get(theirs.get("model", ""), ENCODER[0])
+        # With a star, because the model's name may end in its activation.
         needs = [f"encoder.model={model}*", *ours["needs"].split()]
         if ours["variant"] not in ("", PRETRAINED):
             needs.append(f"finetune.methods.{ours['variant']}")
@@ -130,7 +133,8 @@ def _single(line: Mapping[str, str], *, table: str) -> PaperRow:
     variant = PRETRAINED
     if "..." in line["text"]:
         row = variant = ""
-    return PaperRow(table, f"{target}: {text or NO_TEXT}", _numbers(line), variant, row, tuple(needs))
+    label = f"{target}: {text or NO_TEXT}"
+    return PaperRow(table, label, _numbers(line), variant, row, tuple(needs))
 
 
 def single_texts(target: str) -> dict[str, dict[str, float]]:
@@ -162,6 +166,7 @@ def zero_shot(key: str, *, encoder: Mapping[str, object]) -> Mapping[str, float]
     """
     pair = pair_of(encoder)
     title = SCALING_ENCODERS.get(pair)
+    # Beside other weights of the same model the paper's figure still tells something; it is marked.
     if title is None:
         same_model = [title for (model, _), title in SCALING_ENCODERS.items() if model == pair[0]]
         title = next(iter(same_model), None)

@@ -12,7 +12,6 @@ Chris210634/word_soups (example_logs/), ViT-B-16 with OpenAI's weights; nothing 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -170,8 +169,12 @@ def search_log(
         path = artifacts.soup("descriptor", seed=seed)
         if their_texts and path.is_file():
             our_texts = Soup.load(path, encoder=encoder.id).texts
-            pairs = zip(their_texts, our_texts, strict=False)
-            n_same = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
+            n_same = 0
+            # Only the beginning: after a first difference the two soups judge every text beside another centroid.
+            for theirs, ours in zip(their_texts, our_texts, strict=False):
+                if theirs != ours:
+                    break
+                n_same += 1
             what = f"descriptor soup, seed {seed}: the first {n_same} of their {len(their_texts)} members are ours"
             verdicts.append((True, f"{what}; a near tie may part them"))
     our_pools = {}
@@ -189,7 +192,8 @@ def read_searches() -> list[Step]:
     for line in tables.read("authors_search_log"):
         seed = int(line["seed"])
         member = int(line["member"])
-        steps.append(Step(line["soup"], seed, member, bare(line["text"]), float(line["accuracy"])))
+        accuracy = float(line["accuracy"])
+        steps.append(Step(line["soup"], seed, member, bare(line["text"]), accuracy))
     return steps
 
 
@@ -212,7 +216,8 @@ def score(log: Sequence[Step], *, source: Source, period: Mapping[str, bool] = P
         n = len(labels)
         for step, classes in zip(steps, features, strict=True):
             right, within = right_and_near(images, labels, classes)
-            theirs = round(step.theirs * n / 100.0)  # the log's three decimal places determine the count
+            # The log's three decimal places determine the count.
+            theirs = round(step.theirs * n / 100.0)
             compared[step] = Compared(soup, seed, step.text, theirs, n, right, n, within)
     return compared
 
@@ -227,16 +232,21 @@ def right_and_near(images: Tensor, labels: Tensor, classes: Tensor) -> tuple[int
     """
     scores = images @ classes.T  # (N, C)
     own = scores.gather(1, labels[:, None]).squeeze(1)
-    right = int((scores.argmax(dim=1) == labels).sum())
+    is_right = scores.argmax(dim=1) == labels
+    # Between other classes a near tie moves no count.
     others = scores.scatter(1, labels[:, None], -math.inf).amax(dim=1)
-    near = int(((own - others).abs() < HALF_PRECISION).sum())
-    return right, math.ceil(DEVIATIONS * math.sqrt(near))
+    is_near = (own - others).abs() < HALF_PRECISION
+    n_near = int(is_near.sum())
+    return int(is_right.sum()), math.ceil(DEVIATIONS * math.sqrt(n_near))
 
 
 def best_agrees(step: Step, *, scores: Path, within: int) -> Verdict:
     """Whether their best single text is also the best of our scored pool, up to `within` images."""
     lines = store.read_table(scores, columns=["text", "seed", "n_correct"]).to_pylist()
-    counts = {line["text"]: line["n_correct"] for line in lines if line["seed"] == step.seed and line["text"]}
+    counts = {}
+    for line in lines:
+        if line["seed"] == step.seed and line["text"]:
+            counts[line["text"]] = line["n_correct"]
     what = f"{step.soup}s, seed {step.seed}: their best is {step.text!r}"
     if step.text not in counts:
         return False, f"{what}, which is not in this run's pool"
@@ -263,7 +273,8 @@ def evaluation_log(params: EvaluateParams, *, artifacts: Artifacts, encoder: Enc
     if not tests:
         return []
     text_encoder = PromptEncoder.of(encoder)
-    return list(count(read_counts(), texts=read_texts(), tests=tests, text_encoder=text_encoder, params=params))
+    log = read_counts()
+    return list(count(log, texts=read_texts(), tests=tests, text_encoder=text_encoder, params=params))
 
 
 def read_counts() -> list[Known]:
@@ -272,7 +283,8 @@ def read_counts() -> list[Known]:
     counts = []
     for line in tables.read("authors_evaluation_log"):
         dataset = names[line["dataset"]]
-        counts.append(Known(line["method"], int(line["seed"]), dataset, int(line["n_images"]), int(line["n_correct"])))
+        seed = int(line["seed"])
+        counts.append(Known(line["method"], seed, dataset, int(line["n_images"]), int(line["n_correct"])))
     return counts
 
 
@@ -304,10 +316,13 @@ def count(
     offsets = tuple(params.offsets)
     rows = [Row("class_name", (0,), ("",)), *soups]
     rows += [replace(row, offsets=offsets, offset_formula=params.offset_formula) for row in soups]
+    # Seed 0 stands for rows that have none.
     rows += class_rows(Material((0,), templates=ensemble_templates()), tests)
     classifiers = mean_texts(rows, tests=tests, text_encoder=text_encoder)
     for test in tests:
-        means = {(row.method, row.seeds[0], len(row.offsets) > 1): mean for row, mean in classifiers.of(test)}
+        means = {}
+        for row, of_classes in classifiers.of(test):
+            means[row.method, row.seeds[0], len(row.offsets) > 1] = of_classes
         for line in log:
             if line.dataset != test.name:
                 continue
@@ -332,7 +347,8 @@ def count(
 def usual_causes(lines: Sequence[Compared]) -> list[str]:
     """What usually makes the rows differ whose counts disagree; of the class name alone, if that one does."""
     rows = list(dict.fromkeys(line.row for line in lines if not line.agrees))
-    if "ZS" in rows:  # what makes it differ makes every other row differ, too
+    # What makes the class name alone differ makes every other row differ, too.
+    if "ZS" in rows:
         rows = ["ZS"]
     causes = []
     for row in rows:

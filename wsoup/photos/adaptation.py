@@ -83,12 +83,13 @@ def adapted_to(features: Tensor, *, texts: Tensor, logit_scale: float) -> Adapte
     n_classes = texts.shape[1]
     if n_classes < 2:
         raise DataError("adaptation needs at least two classes")
-    classifier = (logit_scale * texts.float()).T.contiguous().T  # each class contiguous, as the centres are
+    scaled = logit_scale * texts.float()
+    # Each class contiguous, as the centres are.
+    classifier = scaled.T.contiguous().T
     zero_shot = Adapted(classifier, texts.new_zeros(n_classes).float(), False, "")
     if n_images < FEWEST * n_classes:
-        return replace(
-            zero_shot, note=f"{n_images} images for {n_classes} classes, adaptation needs {FEWEST} for each{KEPT}"
-        )
+        note = f"{n_images} images for {n_classes} classes, adaptation needs {FEWEST} for each{KEPT}"
+        return replace(zero_shot, note=note)
     with threads.one_thread_for(features.numel() * n_classes):
         return _guarded(features, zero_shot=zero_shot, logit_scale=logit_scale)
 
@@ -101,7 +102,9 @@ def _guarded(features: Tensor, *, zero_shot: Adapted, logit_scale: float) -> Ada
     adapted, after, predicted_after = estimate(
         features, zero_shot=zero_shot, logit_scale=logit_scale, mean=before.mean, off=OFF
     )
-    unchanged = float((predicted_before == predicted_after).double().mean())
+    is_unchanged = predicted_before == predicted_after
+    unchanged = float(is_unchanged.double().mean())
+    # The cheapest signs come first, and the first that rejects decides.
     rejection = reject_adapted(before, after, unchanged=unchanged)
     if not rejection:
         rejection = reject_groups(

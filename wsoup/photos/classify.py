@@ -119,6 +119,7 @@ class Classifier:
         for start in range(0, len(photos), AT_ONCE):
             end = start + AT_ONCE
             probabilities = predicting.logits(features[start:end]).softmax(dim=1)
+            # Stable, so that the lowest label comes first among equals, as with `argmax`.
             ranked, order = probabilities.sort(dim=1, descending=True, stable=True)
             best_labels = order[:, :top].tolist()
             best_probabilities = ranked[:, :top].tolist()

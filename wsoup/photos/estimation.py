@@ -101,7 +101,8 @@ def estimate(
     taken_off = off * (mean.float() @ zero_shot.classifier)
     pile, predictions = predict_softly(features, by=replace(zero_shot, bias=-taken_off))
     for _ in range(ROUNDS):
-        centres = normalize(pile.sums + ANCHOR * mean.float())  # (C, D); dividing by n_c + ANCHOR changes no direction
+        # Dividing by n_c + ANCHOR would change no direction.
+        centres = normalize(pile.sums + ANCHOR * mean.float())  # (C, D)
         weights = (pile.soft_counts + ANCHOR) / (n_images + n_classes * ANCHOR)
         classifier = torch.add(zero_shot.classifier, centres.T, alpha=CENTRES * logit_scale)
         adapted = Adapted(classifier, weights.log().float() - taken_off, True, "")
@@ -148,13 +149,17 @@ class Statistics:
 
         That is, the entropy of the mean soft prediction minus the mean entropy of the soft predictions.
         """
-        nats = max(0.0, float(entr(self.soft_counts / self.n).sum()) - self.entropy / self.n)
+        of_mean = float(entr(self.soft_counts / self.n).sum())
+        mean_entropy = self.entropy / self.n
+        # Never negative but for rounding.
+        nats = max(0.0, of_mean - mean_entropy)
         return nats / math.log(len(self.soft_counts))
 
     @property
     def effective_classes(self) -> float:
         """exp(entropy of the predicted classes) / C: 1 if every class is predicted equally often."""
-        return float(entr(self.counts / self.n).sum().exp()) / len(self.counts)
+        entropy = entr(self.counts / self.n).sum()
+        return float(entropy.exp()) / len(self.counts)
 
 
 def predict_softly(features: Tensor, *, by: Adapted) -> tuple[Statistics, Tensor]:
@@ -169,7 +174,9 @@ def predict_softly(features: Tensor, *, by: Adapted) -> tuple[Statistics, Tensor
         predictions[part] = logits.argmax(dim=1)
         log_p = logits.log_softmax(dim=1)
         p = log_p.exp()
-        entropy -= float(log_p.mul_(p).sum(dim=1).sum(dtype=torch.float64))
+        # Sums over classes in float32, over images in float64: a pile may have a million of them.
+        of_images = log_p.mul_(p).sum(dim=1)
+        entropy -= float(of_images.sum(dtype=torch.float64))
         sums.addmm_(p.T, block)
         soft_counts += p.sum(dim=0, dtype=torch.float64)
     counts = torch.bincount(predictions, minlength=n_classes)

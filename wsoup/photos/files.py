@@ -101,7 +101,8 @@ def labelled(
         with_labels.append(replace(photo, label=label))
     any_labels = any(photo.label is not None or "label" in photo.columns for photo in with_labels)
     n_unknown = unknown.total()
-    if not any_labels or not n_unknown:  # without any label, folders are just folders
+    # Without any label, folders are just folders.
+    if not any_labels or not n_unknown:
         return with_labels, ""
     listed = ", ".join(f"{one_line(name, limit=60)!r} ({count})" for name, count in unknown.most_common(SHOWN))
     return with_labels, (
@@ -141,5 +142,6 @@ def _in_list(path: Path) -> list[Photo]:
         beside = path.parent / name
         if name and os.path.exists(beside):
             name = str(beside)
-        photos.append(Photo(name, columns=row))  # a URL is never fetched
+        # A URL stays what it is: a list from elsewhere must not make this machine fetch anything.
+        photos.append(Photo(name, columns=row))
     return photos

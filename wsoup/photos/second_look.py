@@ -41,7 +41,9 @@ def agreement(features: Tensor, *, zero_shot: Adapted, logit_scale: float, mean:
     for off in (0.0, 1.0):
         _, _, predictions = estimate(features, zero_shot=zero_shot, logit_scale=logit_scale, mean=mean, off=off)
         answers.append(predictions)
-    return float((answers[0] == answers[1]).double().mean())
+    nothing_off, all_off = answers
+    agrees = nothing_off == all_off
+    return float(agrees.double().mean())
 
 
 def pull(features: Tensor, *, zero_shot: Adapted, mean: Tensor) -> float:

@@ -45,9 +45,11 @@ def _safe(column: str, cell: Cell) -> Cell:
     if not isinstance(cell, str):
         return cell
     text = cell.encode(errors="backslashreplace").decode()
-    text = text.replace("\x1b", "\\x1b")  # else `cat` would send the terminal a command
+    # Else `cat` would send the terminal a command.
+    text = text.replace("\x1b", "\\x1b")
+    # A path with an apostrophe in front of it would name no file.
     if column == "path":
-        return defused_path(text)  # stays valid
+        return defused_path(text)
     return defused(text)
 
 

@@ -104,7 +104,8 @@ class Trial:
     def save(self, out: Path, *, options: EncoderOptions) -> None:
         """Write `FILES`; encoder.yaml says how the encoder is loaded."""
         self.soup.save(out / "soup.json")
-        write_bytes(out / "encoder.yaml", yaml.safe_dump({"encoder": options.section()}).encode())
+        encoder_yaml = yaml.safe_dump({"encoder": options.section()})
+        write_bytes(out / "encoder.yaml", encoder_yaml.encode())
         if self.head is not None:
             self.head.save(out / "head.safetensors")
         lines = [f"{folder}\t{name}\n" for folder, name in self.photos.names.items()]
@@ -119,7 +120,8 @@ class Trial:
             rows.append({"path": photo.path, "label": photo.label, **answers})
         write_rows(out / "predictions.csv", rows)
         recommended = self.classifiers[self.advice.use]
-        predictions = list(recommended.answers(photos, self.features, top=min(3, len(names))))
+        top = min(3, len(names))
+        predictions = list(recommended.answers(photos, self.features, top=top))
         write_sheet(out / "sheet.html", predictions, title=self.advice.sentence)
 
     def command(self, out: Path) -> str:
@@ -141,9 +143,11 @@ def hurting_names(cosines: Tensor, labels: Tensor) -> list[int]:
     """
     n_classes = cosines.shape[1]
     own = cosines.gather(1, labels[:, None])
-    share_nearer = (cosines > own).float().mean(dim=1) * n_classes / (n_classes - 1)  # (H,), of the other classes
+    is_nearer = cosines > own
+    share_nearer = is_nearer.float().mean(dim=1) * n_classes / (n_classes - 1)  # (H,), of the other classes
     n_photos = torch.bincount(labels, minlength=n_classes)
-    shares = torch.zeros(n_classes).index_add(0, labels, share_nearer) / n_photos.clamp(min=1)
+    sums = torch.zeros(n_classes).index_add(0, labels, share_nearer)
+    shares = sums / n_photos.clamp(min=1)
     hurting = []
     for label in shares.argsort(descending=True).tolist():
         if n_photos[label] >= FEWEST and shares[label] > 0.5:
