@@ -16,9 +16,11 @@ from small_world import COLOURS, write_image_folder
 
 from wsoup.base.errors import DataError, MissingError, ParamsError
 from wsoup.check.whole import Params, parse_params
+from wsoup.datasets import folder
 from wsoup.datasets.paper import PAPER
 from wsoup.paper.tables import ENCODERS
 from wsoup.params.reading import parse_yaml
+from wsoup.photos.labelled import look
 from wsoup.profiles import files, own
 from wsoup.profiles.files import DATA, FOLDER, Paper, filled, template, write
 
@@ -367,6 +369,17 @@ def test_class_names_are_proposed_or_read_from_a_file(in_tmp: Path) -> None:
     assert code == 0, errors
     assert "may read better" not in errors
     assert yaml.safe_load(printed)["datasets"]["photos"]["class_names"] == str(Path("names.txt").resolve())
+    code, printed, errors = run("profile", "own", "--images", "photos", "--out", "params.yaml")
+    assert code == 0, errors
+    assert "classes are named AnnualCrop -> annual crop; class_names.txt has all names" in errors
+    assert Path("class_names.txt").read_text() == "AnnualCrop\tannual crop\ncar_side\tcar side\n"
+    named = yaml.safe_load(Path("params.yaml").read_text())["datasets"]["photos"]["class_names"]
+    assert named == "class_names.txt", "which lies beside params.yaml"
+    as_in_try = look("photos", shots=2, seed=1, template="a {}.", classes=None).class_names
+    assert folder.read("photos", class_names=named).class_names == as_in_try == ["annual crop", "car side"]
+    Path("class_names.txt").write_text("AnnualCrop\tfield\ncar_side\tcar\n")
+    errors = run("profile", "own", "--images", "photos", "--out", "params.yaml")[2]
+    assert "the file of class names class_names.txt exists already" in errors
     Path("names.txt").write_text("AnnualCrop\tfield\n")
     assert (
         "has no line for folder 'car_side'" in run("profile", "own", "--images", "photos", "--classes", "names.txt")[2]

@@ -17,6 +17,7 @@ from run_cli import run
 from wsoup.base.errors import MissingError, ParamsError
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
+from wsoup.report import page as answer_of_page
 from wsoup.report.page import FIGURES, script_json, write_page
 from wsoup.report.pictures import worst_errors
 from wsoup.report.svg import TEXT, write_figure
@@ -176,6 +177,22 @@ def test_errors_are_sorted_by_their_share_of_the_class(tmp_path):
         ["dog", "fox", "pets", 2, 1, 4],
         ["cat", "dog", "pets", 1, 2, 10],
     ]
+
+
+def test_errors_of_a_soup_that_is_advised_against_are_not_the_first_table(page, project, tmp_path, monkeypatch):
+    def is_first(use: str | None) -> bool:
+        place = SimpleNamespace(use=use)
+        monkeypatch.setattr(answer_of_page, "_is_about_soup", lambda judged: is_about_soup(judged_with(place)))
+        text = write_page(tmp_path / "page.html", root=project.folder).read_text(encoding="utf-8")
+        assert text.count("The worst errors of the") == 1
+        return text.index("The worst errors of the") < text.index("What the soup says")
+
+    is_about_soup = answer_of_page._is_about_soup
+    assert [is_first(use) for use in (None, "soup", "head", "templates")] == [True, True, False, False]
+
+
+def judged_with(place: SimpleNamespace) -> SimpleNamespace:
+    return SimpleNamespace(answers={"source": place})
 
 
 def test_a_figure_is_an_svg_with_the_runs_rows(project, tmp_path):

@@ -224,6 +224,18 @@ def test_every_figure_draws_its_data(scores, surveyed, landscape):
         assert "mark-line" in svg or "mark-symbol" in svg, name
 
 
+def test_no_bar_of_the_gains_touches_the_frame():
+    """An interval that ends at a tick of the axis, as 60, would end in the frame, which is 270 wide."""
+    gains = [("80 templates", 0.5, -0.4, 1.2, "noise"), ("head", 55.4, 50.9, 60.0, "better")]
+    keys = ("row", "gain", "low", "high", "verdict")
+    rows = [{"place": "source", **dict(zip(keys, gain, strict=True))} for gain in gains]
+    svg = vl_convert.vegalite_to_svg(figure("gains", rows))
+    lines = re.findall(r'<line [^>]*translate\(([\d.]+),[\d.]+\)" x2="(-?[\d.]+)"[^>]*stroke="#2e9e5b"', svg)
+    ends = [max(float(start), float(start) + float(length)) for start, length in lines]
+    assert len(ends) == 1
+    assert 200 < ends[0] < 262
+
+
 @pytest.mark.parametrize("name", FIGURES)
 def test_templates_have_dvcs_data_anchor_and_distinguish_revisions(name):
     text = (FIGURE_TEMPLATES / f"{name}.json").read_text()

@@ -109,7 +109,9 @@ def test_rows_of_undefined_soups_are_left_out():
     lines = both_seeds("class_name", CLASS_NAME) + both_seeds("long_soup", CLASS_NAME, variant="coop", m=2)
     run = results(lines, soups=("long",), parameters={"coop": 1536})
     assert run.row("word_soup@8") is None
-    assert [row["method"] for row in finetuned_table(run).rows] == ["coop + Soup long"]
+    assert [row["method"] for row in finetuned_table(run, heads=()).rows] == ["coop + Soup long"]
+    assert finetuned_table(run, heads=()).title == "Accuracy after finetuning"
+    assert finetuned_table(run, heads=["coop"]).title == "Accuracy of the heads"
     assert paper_tables(run) == []
 
 

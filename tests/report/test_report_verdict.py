@@ -118,6 +118,7 @@ def test_class_name_templates_soup_and_head_compete_for_the_answer(tmp_path):
     judgement = judge(tmp_path, chances=CHANCES | {"ensemble": 0.6}, heads=["ridge", "worse"], question="photos")
     used = [said.text.partition(":")[0] for said in answer(judgement)]
     assert used == ["Use the head", "Use the word soup", "Use the head"]
+    assert [place.use for place in judgement.answers.values()] == ["head", "soup", "head"]
     everywhere = {key: {"source", "xd", "dg"} for key in ("class_name", "templates", "soup")}
     assert {key: set(places) for key, places in metrics(judgement).items()} == everywhere | {"head": {"source", "dg"}}
     assert metrics(judgement)["head"]["dg"] == pytest.approx(95, abs=2)

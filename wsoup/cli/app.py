@@ -285,14 +285,32 @@ def profile_own(
 
     if not Path(images).is_dir():
         raise MissingError(f"--images {images} is not a folder; name one with train/<class>/ and test/<class>/")
-    text, hint = own(
-        images, model=model or "ViT-B-32", pretrained=pretrained or "", test_fraction=test_fraction, classes=classes
+    names_file = None if out is None else out.with_name("class_names.txt")
+    profile = own(
+        images,
+        model=model or "ViT-B-32",
+        pretrained=pretrained or "",
+        test_fraction=test_fraction,
+        classes=classes,
+        names_file=names_file,
     )
-    _put(text, out=out, force=force)
-    if hint:
-        print(hint, file=sys.stderr)
+    if names_file is not None and profile.names:
+        lines = [f"{folder}\t{name}\n" for folder, name in profile.names.items()]
+        _write_names("".join(lines), out=names_file, force=force)
+    _put(profile.text, out=out, force=force)
+    if profile.hint:
+        print(profile.hint, file=sys.stderr)
     if out is not None and not (out.parent / "dvc.yaml").is_file():
         print(f"no dvc.yaml lies beside {out}: `wsoup init FOLDER` makes a folder to run it in", file=sys.stderr)
+
+
+def _write_names(text: str, *, out: Path, force: bool) -> None:
+    """Write a file of class names beside params.yaml."""
+    from wsoup.disk.store import write_bytes
+    from wsoup.profiles.files import unchanged
+
+    claim([("the file of class names", out)], force=force or unchanged(out, text=text))
+    write_bytes(out, text.encode())
 
 
 def _put(text: str, *, out: Path | None, force: bool) -> None:

@@ -44,7 +44,9 @@ WORDS = 64
 CONFIDENCE = 0.95
 CLASS_NAME = "class name"
 TEMPLATES = "80 templates"
-SOUP = f"soup of {WORDS} words"
+SOUP = f"soup of {WORDS} random words"
+WIDTH = 24
+"""Columns of a row's name."""
 FEWEST = 5
 """Held-out photos of a class from which its name is judged."""
 
@@ -89,7 +91,7 @@ class Trial:
         n_photos = len(self.labels)
         for row, answers in self.answers.items():
             n_right = int((answers == self.labels).sum())
-            line = f"{row:<20} {100 * n_right / n_photos:.2f} % ({n_right} of {n_photos})"
+            line = f"{row:<{WIDTH}} {100 * n_right / n_photos:.2f} % ({n_right} of {n_photos})"
             if row in self.advice.gains:
                 line += f", {in_words(self.advice.gains[row])}"
             lines.append(line)

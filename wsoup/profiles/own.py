@@ -1,8 +1,8 @@
 """params.yaml for a folder of your own images."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,10 +19,30 @@ TEMPLATE = "a photo of a {}."
 NOTHING_TO_WATCH = "data/nothing_to_watch.txt"
 
 
+class Profile(NamedTuple):
+    """A params.yaml for a folder of images.
+
+    Attributes:
+        text: of params.yaml.
+        hint: a line about class names, or "".
+        names: what `names_file` must hold, class name by folder; empty if it is not needed.
+    """
+
+    text: str
+    hint: str
+    names: Mapping[str, str]
+
+
 def own(
-    images: str, *, model: str, pretrained: str, test_fraction: float | None = None, classes: str | None = None
-) -> tuple[str, str]:
-    """params.yaml for a folder of your own images, and a line about class names that may read better, or "".
+    images: str,
+    *,
+    model: str,
+    pretrained: str,
+    test_fraction: float | None = None,
+    classes: str | None = None,
+    names_file: Path | None = None,
+) -> Profile:
+    """params.yaml for a folder of your own images, with the class names that `wsoup try` would use.
 
     Args:
         images: a folder with train/<class>/ and test/<class>/; or a folder of such folders, exactly one of which has
@@ -32,6 +52,8 @@ def own(
         test_fraction: share of the images kept for testing if there is no train/ (`wsoup.datasets.folder.divided`):
             then `images` holds <class>/<image>.
         classes: a file of class names by folder, for the source and the targets with its classes.
+        names_file: without `classes`, the file beside params.yaml for names that read better than those of the
+            folders; None: they are only proposed.
 
     Raises:
         MissingError, DataError: no such folder, no training images, or more than one source.
@@ -44,7 +66,15 @@ def own(
         folder.read(read.root, class_names=classes)  # raises if a class has no line
     if test_fraction is not None:
         listings[source] = folder.divided(read, fraction=test_fraction, test_split="test")
-    sections = _sections(listings, classes=classes and _absolute(classes))
+    names = {} if classes is not None else _better_names(read)
+    hint = ""
+    if names:
+        hint = _hint(names, named=read.class_names, names_file=names_file)
+        if names_file is not None:
+            classes = names_file.name  # relative to params.yaml, like all its paths
+    elif classes is not None:
+        classes = _absolute(classes)
+    sections = _sections(listings, classes=classes)
     if test_fraction is not None:
         sections[source]["test_fraction"] = test_fraction
     values = {
@@ -55,14 +85,32 @@ def own(
     }
     text = files.filled(files.template("own"), values)
     parse_params(parse_yaml(text, origin="wsoup profile own"), origin="wsoup profile own")
-    if classes:
-        return text, ""
-    new_names = dict(zip(read.class_names, proposed(read.class_names), strict=True))
-    better = changes(new_names)
-    if not better:
-        return text, ""
-    hint = f"class names that may read better: {better}; put them into a file for --classes, such as try's classes.txt"
-    return text, hint
+    if names_file is None:
+        names = {}
+    return Profile(text, hint, names)
+
+
+def _better_names(source: Listing) -> dict[str, str]:
+    """Class name by folder, as `wsoup try` proposes them; empty if the folders' names, or classnames.txt, will do."""
+    if (Path(source.root) / "classnames.txt").exists():
+        return {}
+    folders = folder.class_folders(source.root)
+    names = proposed(folders)
+    if names == source.class_names:
+        return {}
+    return dict(zip(folders, names, strict=True))
+
+
+def _hint(names: Mapping[str, str], *, named: Sequence[str], names_file: Path | None) -> str:
+    """A line about names (by folder) where the pipeline would use others."""
+    differing = {}
+    for (place, name), usual in zip(names.items(), named, strict=True):
+        if name != usual:
+            differing[place] = name
+    better = changes(differing)
+    if names_file is None:
+        return f"class names that may read better: {better}; put them into a file for --classes"
+    return f"classes are named {better}; {names_file} has all names, for others edit it before the first `dvc repro`"
 
 
 def _sections(listings: Mapping[str, Listing], *, classes: str | None) -> dict[str, dict[str, Any]]:

@@ -3,7 +3,7 @@
 Where those come from, and why some are marked, stands in `wsoup.report.beside_paper`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from wsoup.disk.files import PRETRAINED
 from wsoup.paper import tables as paper
@@ -35,18 +35,23 @@ def zero_shot_table(results: Results) -> Table:
     return accuracy_table(results, rows=rows, name="zero_shot", title="Zero-shot accuracy")
 
 
-def finetuned_table(results: Results) -> Table:
-    """Every row of every finetuned method; the paper's figures are in its own tables."""
+def finetuned_table(results: Results, *, heads: Collection[str]) -> Table:
+    """Every row of every finetuned method and of every head; the paper's figures are in its own tables."""
+    variants = [variant for variant in results.variants if variant != PRETRAINED]
+    n_heads = sum(variant in heads for variant in variants)
+    title = "Accuracy after finetuning"
+    if n_heads == len(variants):
+        title = "Accuracy of the heads"
+    elif n_heads:
+        title = "Accuracy after finetuning, and of the heads"
     rows = []
-    for variant in results.variants:
-        if variant == PRETRAINED:
-            continue
+    for variant in variants:
         for row in results.table:
             label = variant
             if row.key != "class_name":
                 label = f"{variant} + {results.label(row)}"
             rows.append(ShownRow(label, variant, row, {}))
-    return accuracy_table(results, rows=rows, name="finetuned", title="Accuracy after finetuning")
+    return accuracy_table(results, rows=rows, name="finetuned", title=title)
 
 
 def paper_tables(results: Results) -> list[Table]:

@@ -53,12 +53,14 @@ class PlaceAnswer:
         gains: (row, other row) -> the first over the second.
         chance: per cent, if the place's soup, or best row, is not above it by more than noise; else None.
         advice: which row to use, if that is the question; else None.
+        use: that row, as in `accuracy`.
     """
 
     accuracy: Mapping[str, float]
     gains: Mapping[tuple[str, str], Verdict]
     chance: float | None
     advice: str | None = None
+    use: str | None = None
 
 
 @dataclass(frozen=True)
@@ -175,7 +177,7 @@ def _answer(
         by_name = {name: key for key, name in names.items()}
         gains = {(by_name[name], "class_name"): gain for name, gain in advice.gains.items()}
         finetuned = {pair: gain for pair, gain in beside.items() if pair[0] == "finetuned"}
-        return PlaceAnswer(accuracy, gains | finetuned, chance=None, advice=advice.sentence)
+        return PlaceAnswer(accuracy, gains | finetuned, chance=None, advice=advice.sentence, use=by_name[advice.use])
     first = _judged(SOUP_FIRST, rows=rows, confidence=report.confidence)
     chance = not_above_chance(rows["soup"], n_classes=n_classes, confidence=report.confidence)
     return PlaceAnswer(accuracy, first | beside, chance=chance)

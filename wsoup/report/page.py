@@ -18,6 +18,7 @@ import yaml
 from wsoup import __version__
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
+from wsoup.report.answer import JudgedRun
 from wsoup.report.labels import soup_title
 from wsoup.report.pictures import gallery, worst_errors
 from wsoup.report.plots_landscape import interpolated
@@ -78,6 +79,7 @@ def write_page(path: str | Path, *, root: str | Path = ".", title: str = TITLE) 
         "soup": _soup(record),
         "sentences": _sentences(run),
         "figures": _figures(artifacts),
+        "errors_first": _is_about_soup(run.judged),
         "errors": worst_errors(artifacts, params=run.params),
         "tables": _shown_tables(run),
         "changed_by": f"{soup} ({mode}, all seeds)",
@@ -92,6 +94,12 @@ def write_page(path: str | Path, *, root: str | Path = ".", title: str = TITLE) 
     page = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(context)
     store.write_bytes(path, sealed(page).encode())
     return Path(path)
+
+
+def _is_about_soup(judged: JudgedRun) -> bool:
+    """Whether the answer on the source is about the soup: errors of a row that it advises against come later."""
+    place = judged.answers["source"]
+    return place.use in (None, "soup")
 
 
 def _which(root: Path) -> str:

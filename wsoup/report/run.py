@@ -132,7 +132,7 @@ def tables(run: FinishedRun) -> list[Table]:
     results = run.results
     tables = [verdict_table(run.judged), zero_shot_table(results)]
     if results.variants != [PRETRAINED]:
-        tables.append(finetuned_table(results))
+        tables.append(finetuned_table(results, heads=run.params.heads))
         tables += paper_tables(results)
     if results.peak_device_mib:
         tables.append(memory_table(results))

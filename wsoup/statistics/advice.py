@@ -109,6 +109,8 @@ def _sentence(first: str, use: str, best: str, *, accuracy: Mapping[str, float],
     got = {name: f"{percent:.1f} %" for name, percent in accuracy.items()}
     if use == first:
         return f"Keep the {first} alone: {got[first]}; nothing is better."
+    if use != best and got[best] == got[use]:
+        return f"Use the {use}: {got[use]}, as the {best}; but a {use} gains on new images."
     if use != best:
         return f"Use the {use}: {got[use]}; the {best} ({got[best]}) is hardly ahead, and a {use} gains on new images."
     return f"Use the {use}: {got[use]} instead of {got[first]} with the {first} alone, {in_words(gains[use])}."
