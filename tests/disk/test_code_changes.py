@@ -22,8 +22,8 @@ EDITS = {
     "a loss": (
         "finetune@ce",
         "wsoup/finetune/losses.py",
-        "return -(targets * F.log_softmax(logits, dim=-1)).sum(dim=-1).mean()",
-        "return -2 * (targets * F.log_softmax(logits, dim=-1)).sum(dim=-1).mean()",
+        "return -(targets * log_p).sum(dim=-1).mean()",
+        "return -2 * (targets * log_p).sum(dim=-1).mean()",
     ),
     "the acceptance rule": (
         "soup@word",

@@ -39,6 +39,7 @@ class Gain:
     @classmethod
     def of(cls, right: np.ndarray, baseline_right: np.ndarray, *, confidence: float) -> Gain:
         """From two (N,) bool arrays: which images each gets right."""
+        # One dataset without a name, and one seed.
         gain = compare_images({"": right[None]}, {"": baseline_right[None]}).fixed
         low, high = gain.interval(confidence)
         n_gained = int((right & ~baseline_right).sum())

@@ -41,9 +41,11 @@ def checked_labels(labels: Labels, *, n_images: int, class_names: Sequence[str])
             )
         labels = [number_of[name] for name in values]
     y = tensor(labels, name="labels")
+    # Whole numbers from a table with missing cells elsewhere, or from NumPy's default.
     if y.is_floating_point() and bool((y == y.round()).all()):
-        y = y.long()  # whole numbers from a table with missing cells elsewhere, or from NumPy's default
-    if y.shape != (n_images,) or y.is_floating_point() or y.is_complex() or y.dtype == torch.bool:
+        y = y.long()
+    is_whole = not (y.is_floating_point() or y.is_complex() or y.dtype == torch.bool)
+    if y.shape != (n_images,) or not is_whole:
         raise DataError(
             f"labels has shape {tuple(y.shape)} and holds {y.dtype}; expected ({n_images},), for each image a whole "
             "number from 0 or a class name"
@@ -73,6 +75,7 @@ def checked_classifier(classifier: object, *, n_features: int, name: str = "clas
             f"{name} is {type(classifier).__name__}; expected class weights (D, C), as of soup.classifier()"
         )
     weights = tensor(classifier, name=name)
-    if weights.dim() != 2 or weights.shape[0] != n_features or not weights.shape[1]:
+    has_features = weights.dim() == 2 and weights.shape[0] == n_features
+    if not has_features or not weights.shape[1]:
         raise MismatchError(f"{name} has shape {tuple(weights.shape)}; expected ({n_features}, C), features by classes")
     return rows(weights.T, name=f"{name}.T", step="make it again", nonzero=True)

@@ -96,7 +96,8 @@ class EncoderOptions:
         given = {name: value for name, value in asdict(self).items() if value is not None}
         if self.config is None:
             return given
-        return {"model": Path(self.config).stem, **given}  # a config names its model by its file's name
+        # A config names its model by its file's name.
+        return {"model": Path(self.config).stem, **given}
 
     def section(self) -> dict[str, Any]:
         """Section `encoder` of a params.yaml that loads the same encoder from any folder."""
@@ -160,6 +161,7 @@ def encoder_of(
     """
     names = {"model": encoder_id.get("model"), "pretrained": encoder_id.get("pretrained")}
     defaults = {**names, "precision": encoder_id.get("precision", "fp32")}
+    # The soup remembers the preprocessing that params.yaml gave a local model.
     for key, name in PREPROCESSING.items():
         if soup.preprocessing.get(name):
             defaults[key] = soup.preprocessing[name]
@@ -173,13 +175,15 @@ def encoder_of(
     loaded = {**encoder.id, **encoder.preprocessing}
     expected = {key: encoder_id[key] for key in IDENTITY if encoder_id.get(key) is not None}
     expected |= dict(soup.preprocessing)
-    differing = [key for key, value in expected.items() if loaded.get(key) != value]
-    if differing:
-        pairs = ", ".join(f"{key} {expected[key]} there, {loaded.get(key)} here" for key in differing)
+    pairs = []
+    for key, value in expected.items():
+        if loaded.get(key) != value:
+            pairs.append(f"{key} {value} there, {loaded.get(key)} here")
+    if pairs:
         raise MismatchError(
             f"{origin} was made with another encoder than {encoder.id['model']} / {encoder.id['pretrained']} "
-            f"({pairs}); name that one with --model, --pretrained, --config, --image-mean and --image-std, or make a "
-            "soup for this one"
+            f"({', '.join(pairs)}); name that one with --model, --pretrained, --config, --image-mean and --image-std, "
+            "or make a soup for this one"
         )
     return encoder
 

@@ -56,8 +56,9 @@ def unreachable(*, model: str, pretrained: str) -> str:
 
 def _answers(endpoint: str) -> bool:
     """Whether a connection to the hub opens in time."""
+    # Behind a proxy only the proxy can tell: no connection of one's own opens.
     if urllib.request.getproxies():
-        return True  # only the proxy can tell
+        return True
     address = urlsplit(endpoint)
     port = address.port or 443
     opened: list[bool] = []

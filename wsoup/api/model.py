@@ -29,6 +29,7 @@ LARGEST_SCALE = 1e30
 def at_work(model: object, *, bars: bool) -> Iterator[None]:
     """Put the model in eval mode within, and show progress bars if `bars`; restored afterwards."""
     module = as_module(model)
+    # Part by part: a model that is being trained may keep some of them, such as a frozen tower, in eval mode.
     training = [part for part in module.modules() if part.training]
     module.eval()
     try:
@@ -49,7 +50,10 @@ def as_module(model: object) -> nn.Module:
 
 def device_of(model: object) -> torch.device:
     """Device of the model's weights; the CPU for a model without weights."""
-    return next((weight.device for weight in as_module(model).parameters()), torch.device("cpu"))
+    weight = next(as_module(model).parameters(), None)
+    if weight is None:
+        return torch.device("cpu")
+    return weight.device
 
 
 def in_memory(
@@ -81,10 +85,11 @@ def in_memory(
     device = device_of(model)
     if tokenizer is not None:
         check_texts(model, tokenizer, device=device)
+    own_name = getattr(model, "name", None) or type(model).__name__
     identity = encoder_id(
         module,
         tokenizer=tokenizer or _not_given,
-        model_name=names.get("model") or getattr(model, "name", None) or type(model).__name__,
+        model_name=names.get("model") or own_name,
         pretrained=names.get("pretrained"),
         precision=precision,
     )

@@ -318,7 +318,9 @@ def _scores(pool: Sequence[str], *, source: Source, period: bool, label: str) ->
     with progress_bar(label=label, total=len(pool), unit="text") as bar:
         for texts in shards(pool, size=TEXTS_AT_ONCE):
             block = scores(source, texts, images=images, baseline_right=baseline_right, period=period)
+            # All images are one subset, so there is one seed.
             for name in COLUMNS:
-                columns[name].append(block[name][0])  # of the only seed
+                (of_seed,) = block[name]
+                columns[name].append(of_seed)
             bar.update(len(texts))
     return {name: np.concatenate(blocks) for name, blocks in columns.items()}

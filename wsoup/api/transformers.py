@@ -33,7 +33,8 @@ class FromTransformers(nn.Module):
         self.name = name
         context = model.config.get_text_config().max_position_embeddings  # type: ignore[union-attr, operator]
         self.tokenizer = partial(_tokens, processor, context)
-        self.preprocess = partial(_pixels, processor.image_processor)  # without the model: it goes to other processes
+        # Without the model, because it goes to other processes.
+        self.preprocess = partial(_pixels, processor.image_processor)
         self.preprocessing = _described(processor.image_processor)
 
     @property
@@ -42,7 +43,8 @@ class FromTransformers(nn.Module):
         scale = getattr(self.model, "logit_scale", None)
         if not isinstance(scale, Tensor):
             return None
-        return scale.reshape(())  # SigLIP's has one element
+        # SigLIP's is not a number but an array of one.
+        return scale.reshape(())
 
     def encode_text(self, tokens: Tensor) -> Tensor:
         """(P, context) -> (P, D)."""
@@ -80,7 +82,9 @@ def _pixels(image_processor: Any, image: Image.Image) -> Tensor:
         return pixels[0]
     # One tensor per image: each patch, whether it is one or padding, and the numbers of rows and columns.
     shape = inputs["spatial_shapes"].float().expand(pixels.shape[1], 2)
-    return torch.cat([pixels[0], inputs["pixel_attention_mask"][0, :, None].float(), shape], dim=1)[None]
+    is_patch = inputs["pixel_attention_mask"][0, :, None].float()
+    packed = torch.cat([pixels[0], is_patch, shape], dim=1)
+    return packed[None]
 
 
 def _described(image_processor: Any) -> dict[str, Any]:

@@ -243,13 +243,17 @@ def sha256_file(path: str | Path) -> str:
 
 def fingerprint(value: object) -> str:
     """Twenty hex digits that identify a JSON value, for resume folders and cache keys."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:20]
+    text = json.dumps(value, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
 def cache_dir() -> Path:
     """Folder of resume state: ``.cache/wsoup`` in the working folder, or ``$WSOUP_CACHE/wsoup-cache``."""
     place = os.environ.get("WSOUP_CACHE")
-    return Path(place, "wsoup-cache") if place else Path(".cache/wsoup")
+    if not place:
+        return Path(".cache/wsoup")
+    # In a folder of its own: a user may name one that holds other things.
+    return Path(place, "wsoup-cache")
 
 
 def make_cache_dir() -> Path:

@@ -31,7 +31,8 @@ def clauses(error: ValidationError, *, model: type[BaseModel], raw: Mapping[str,
     problems = sorted(error.errors(), key=lambda problem: problem["type"] == "missing")
     explained = []
     for problem in problems:
-        if problem["type"] != "default_factory_not_called":  # follows from another problem, which is explained
+        # It follows from another problem, which is explained.
+        if problem["type"] != "default_factory_not_called":
             explained.append(_explain(problem, model=model, raw=raw))
     return explained
 
@@ -45,16 +46,21 @@ def _explain(problem: Any, *, model: type[BaseModel], raw: Mapping[str, Any]) ->
     where = one_line(".".join(keys) or "params", limit=2 * SHOWN_VALUE)
     if kind == "extra_forbidden":
         known = _known_keys(location[:-1], model=model)
-        hint = nearest(str(location[-1]), known=known).replace("there are", "known keys here:")
+        unknown = str(location[-1])
+        hint = nearest(unknown, known=known).replace("there are", "known keys here:")
         return f"unknown key {where!r}; {hint}"
     if kind == "missing":
         return f"key {where!r} is missing"
     if kind == "union_tag_not_found":
         return f"key '{where}.{_key_of(context)}' is missing"
     if kind == "value_error":
-        return f"{where}: {context['error']}" if keys else str(context["error"])
+        # A problem of the whole file names its keys itself.
+        if not keys:
+            return str(context["error"])
+        return f"{where}: {context['error']}"
     value = problem["input"]
-    if kind == "string_pattern_mismatch":  # only names have a pattern
+    # Only names have a pattern.
+    if kind == "string_pattern_mismatch":
         return f"{where}: {shown_value(value)} is not valid: {NAME_RULE}"
     if kind == "union_tag_invalid":
         where = f"{where}.{_key_of(context)}"

@@ -32,7 +32,8 @@ def read_yaml(path: str | Path) -> Mapping[str, Any]:
         ParamsError: unreadable, not YAML, or too large.
     """
     try:
-        text = read_text(path, kind=ParamsError, largest=4 * LARGEST_FILE)  # a character has at most 4 bytes
+        # A character has at most 4 bytes.
+        text = read_text(path, kind=ParamsError, largest=4 * LARGEST_FILE)
     except MissingError:
         raise MissingError(f"{path} does not exist; write one with `wsoup profile demo --out params.yaml`") from None
     return parse_yaml(text, origin=str(path))

@@ -104,7 +104,11 @@ def parse(model: type[Model], raw: Mapping[str, Any], *, origin: str) -> Model:
         return model.model_validate(raw)
     except ValidationError as error:
         problems = clauses(error, model=model, raw=raw)
-        n_more = max(0, len(problems) - SHOWN_PROBLEMS)
-        more = f"; and {n_more} more" if n_more else ""
-        text = one_line(f"{origin}: {'; '.join(problems[:SHOWN_PROBLEMS])}", limit=LONGEST - len(more))
+        n_more = len(problems) - SHOWN_PROBLEMS
+        more = ""
+        if n_more > 0:
+            more = f"; and {n_more} more"
+        listed = "; ".join(problems[:SHOWN_PROBLEMS])
+        # Cut before the number of the others, which is said in any case.
+        text = one_line(f"{origin}: {listed}", limit=LONGEST - len(more))
         raise ParamsError(text + more) from None

@@ -120,10 +120,14 @@ def judge_run(
         MismatchError: a file of results is not of this version.
     """
     images = read_right(results / PRETRAINED / FILE, made_by="evaluate")
-    by_soup = {}
+    by_soup: dict[str, dict[str, Right]] = {}
     for name in judged_soups(list(soups)):
         mode = judged_mode(name, mode=report.mode)
-        by_soup[name] = {method: right for (method, its_mode), right in images.items() if its_mode == mode}
+        # Its rivals are taken in the same mode: else the mode would be part of the difference.
+        by_soup[name] = {}
+        for (method, its_mode), right in images.items():
+            if its_mode == mode:
+                by_soup[name][method] = right
     names = {"class_name": "class name", "templates": "80 templates", "soup": soup_title(report.soup)}
     of_soup = by_soup[report.soup]
     pretrained = {"class_name": CLASS_NAME.name, "templates": ENSEMBLE.name, "soup": all_seeds(report.soup)}
@@ -142,11 +146,10 @@ def judge_run(
     answers = {}
     for role, datasets in places.items():
         # A head is evaluated only where the classes are its own.
-        there = {
-            key: {dataset: right[dataset] for dataset in datasets}
-            for key, right in rows.items()
-            if right.keys() >= set(datasets)
-        }
+        there = {}
+        for key, right in rows.items():
+            if right.keys() >= set(datasets):
+                there[key] = {dataset: right[dataset] for dataset in datasets}
         answers[role] = _answer(there, names=names, n_classes=n_classes, report=report)
     return JudgedRun(
         soup=report.soup,
@@ -214,7 +217,8 @@ def _right_of_method(results: Path, method: str, *, soup: str, report: ReportPar
 
 def read_right(path: Path, *, made_by: str) -> dict[tuple[str, str], Right]:
     """Which images rows get right, by method and mode."""
-    return right_by_row(store.read_table(store.require(path, made_by=made_by)).to_pylist())
+    lines = store.read_table(store.require(path, made_by=made_by))
+    return right_by_row(lines.to_pylist())
 
 
 def _datasets_by_role(roles: Mapping[str, str]) -> dict[str, list[str]]:

@@ -111,8 +111,10 @@ def _which(root: Path) -> str:
         return which
     which = f"{which}, revision {commit.strip()}"
     # Results that were never committed are of no revision; edited params alone do not make them others.
-    changed = (git("status", "--porcelain", "--", str(FILE), folder=root) or "").strip()
-    return f"{which} with other results" if changed else which
+    status = git("status", "--porcelain", "--", str(FILE), folder=root) or ""
+    if not status.strip():
+        return which
+    return f"{which} with other results"
 
 
 def _soup(record: Record) -> str:
@@ -161,7 +163,8 @@ def figure(name: str, rows: Sequence[Mapping[str, object]]) -> dict[str, Any]:
     specification["config"] = {"axis": {"labelSeparation": 8}, "legend": {"symbolBaseFillColor": "#888"}}
     specification["data"] = {"values": list(rows)}
     if name == "landscape":
-        means = {row["mean"] for row in rows}  # a run without targets has only the panels of the training images
+        # A run without targets has only the panels of the training images.
+        means = {row["mean"] for row in rows}
         panels = specification["vconcat"]
         specification["vconcat"] = [panel for panel in panels if panel["title"]["text"] in means]
         specification["data"] = {"values": interpolated(rows)}
@@ -170,12 +173,18 @@ def figure(name: str, rows: Sequence[Mapping[str, object]]) -> dict[str, Any]:
 
 def _without_revisions(part: dict[str, Any]) -> dict[str, Any]:
     """A part of a specification without the channels that distinguish revisions."""
-    return {key: value for key, value in part.items() if not (isinstance(value, dict) and value.get("field") == "rev")}
+    kept = {}
+    for key, value in part.items():
+        is_revision = isinstance(value, dict) and value.get("field") == "rev"
+        if not is_revision:
+            kept[key] = value
+    return kept
 
 
 def script_json(value: object) -> str:
     """JSON for a script element: without ``<``, nothing in it can close the element."""
-    return json.dumps(value, ensure_ascii=True, sort_keys=True).replace("<", "\\u003c")
+    text = json.dumps(value, ensure_ascii=True, sort_keys=True)
+    return text.replace("<", "\\u003c")
 
 
 def datasets_table(results: Results) -> Table:

@@ -90,18 +90,20 @@ def transfer(path: Path) -> Sequence[TableCells]:
     # A run without targets has no transfer to show.
     means = {text: float(np.mean(on_targets[text])) for text in on_source if text in on_targets}
     descriptors = [text for text in means if text]
-    correlation = _correlation([on_source[text] for text in descriptors], [means[text] for text in descriptors])
+    # Without the class name alone, which is a point of the figure but not a descriptor.
+    x = [on_source[text] for text in descriptors]
+    y = [means[text] for text in descriptors]
+    correlation = _correlation(x, y)
     points: list[TableCells] = []
     for text, mean in means.items():
-        points.append(
-            {
-                "text": text or "(class name only)",
-                "kind": "descriptor" if text else "class name only",
-                "source": round(on_source[text], 3),
-                "target": round(mean, 3),
-                "correlation": correlation,
-            }
-        )
+        point: dict[str, object] = {
+            "text": text or "(class name only)",
+            "kind": "descriptor" if text else "class name only",
+            "source": round(on_source[text], 3),
+            "target": round(mean, 3),
+            "correlation": correlation,
+        }
+        points.append(point)
     return points
 
 
@@ -135,7 +137,9 @@ def _sizes(results: Results, row: TableRow) -> Mapping[int, Cells] | Mapping[flo
     if row.method.sized:
         return results.curve(row.method, mode=row.mode)
     cells = results.cells(PRETRAINED, row)
-    return {} if cells is None else {round(cells.texts, 1): cells}
+    if cells is None:
+        return {}
+    return {round(cells.texts, 1): cells}
 
 
 def parameters(results: Results, *, trained: Mapping[str, str]) -> Sequence[TableCells]:
@@ -203,4 +207,5 @@ def rounded(name: str, by_seed: np.ndarray, *, places: int = 3) -> dict[str, flo
 def evenly(n: int, *, at_most: int) -> list[int]:
     """At most `at_most` of n places, evenly spaced, both ends included."""
     places = np.linspace(0, n - 1, min(at_most, n))
-    return np.unique(places.round().astype(int)).tolist()
+    whole = places.round().astype(int)
+    return np.unique(whole).tolist()

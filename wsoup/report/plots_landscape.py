@@ -25,7 +25,8 @@ def plane(tables: Mapping[str, Path]) -> Sequence[TableCells]:
     for method, path in tables.items():
         for (mean, x, y), error in _errors(path).items():
             if 0 <= x <= 1 and 0 <= y <= 1:
-                points.append({"method": method, "mean": mean, "x": round(x, 4), "y": round(y, 4), "error": error})
+                place = {"x": round(x, 4), "y": round(y, 4)}
+                points.append({"method": method, "mean": mean, **place, "error": error})
     return points
 
 
@@ -71,6 +72,7 @@ def interpolated(points: Sequence[Mapping[str, Any]]) -> Sequence[TableCells]:
         for y in ys:
             measured = [errors[x, y] for x in xs]
             rows.append(np.interp(new_xs, xs, measured))
+        # First along x, then along y: NumPy interpolates in one dimension.
         wide = np.array(rows)  # (ys, new xs)
         fine = np.array([np.interp(new_ys, ys, column) for column in wide.T])  # (new xs, new ys)
         for (i, j), error in np.ndenumerate(fine):

@@ -63,7 +63,9 @@ class Cells:
     def stored(self) -> float | None:
         """Mean number of integers that the texts take to store; None where that does not apply."""
         stored = [line.stored for line in self.lines if line.stored is not None]
-        return float(np.mean(stored)) if stored else None
+        if not stored:
+            return None
+        return float(np.mean(stored))
 
     def of(self, datasets: Sequence[str]) -> np.ndarray:
         """Accuracies, per cent: (datasets, seeds), NaN where there is no line."""
@@ -142,7 +144,9 @@ class Results:
 
     def label(self, row: TableRow) -> str:
         """Label of a row in tables: the paper's where a dataset has the name of one of the paper's."""
-        return row.label if COLUMNS.keys() & self.roles else row.plain or row.label
+        if COLUMNS.keys() & self.roles:
+            return row.label
+        return row.plain or row.label
 
     def datasets(self, role: str | None = None) -> list[str]:
         """Names of the datasets of a role, or of all."""
@@ -182,7 +186,9 @@ class Results:
             lines = [line for line in lines if (line.m or 0) == largest[line.seed]]
         else:
             lines = [line for line in lines if line.m == size]
-        return Cells(lines, self.seeds) if lines else None
+        if not lines:
+            return None
+        return Cells(lines, self.seeds)
 
     def curve(self, method: Method, *, mode: str) -> dict[int, Cells]:
         """The pretrained model by number of members, without offsets; only sizes for which every result is there."""
@@ -211,6 +217,10 @@ def load_results(folder: Path, *, params: RunParams) -> Results:
             lines += read_lines(path, variant=variant, datasets=params.datasets)
             trained[variant] = store.table_attributes(path)
     sections = params.model_dump(mode="json", by_alias=True)
+    settings = Settings.of_run(sections, pools=about.get("pools", {}))
+    # Heads are fitted in closed form: they have no peak of training, and no log.
+    peaks = {name: trained[name]["peak_device_mib"] for name in params.finetune.methods if name in trained}
+    training = {variant: each["training"] for variant, each in trained.items() if each.get("training")}
     return Results(
         lines,
         table(list(params.soups)),
@@ -218,11 +228,11 @@ def load_results(folder: Path, *, params: RunParams) -> Results:
         evaluate=params.evaluate,
         facts=about["datasets"],
         encoder=about["encoder"],
-        settings=Settings.of_run(sections, pools=about.get("pools", {})),
+        settings=settings,
         parameters={variant: each["parameters"] for variant, each in trained.items()},
-        peak_device_mib={name: trained[name]["peak_device_mib"] for name in params.finetune.methods if name in trained},
+        peak_device_mib=peaks,
         members_kl={variant: each["members_kl"] for variant, each in trained.items()},
-        training={variant: each["training"] for variant, each in trained.items() if each.get("training")},
+        training=training,
     )
 
 

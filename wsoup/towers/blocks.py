@@ -41,7 +41,8 @@ class PackedBlock:
         out_weight = attn.out_proj.weight * gamma_1[:, None]
         self.out = Linear(out_weight, attn.out_proj.bias * gamma_1, dtype=dtype)
         # QuickGELU's factor is taken back here, from the weights but not from the bias.
-        proj_weight = mlp.c_proj.weight * (gamma_2 / scale)[:, None]
+        out_scale = gamma_2 / scale
+        proj_weight = mlp.c_proj.weight * out_scale[:, None]
         self.proj = Linear(proj_weight, mlp.c_proj.bias * gamma_2, dtype=dtype)
 
     def normed(self, x: Tensor) -> Tensor:
@@ -84,11 +85,15 @@ def _is_standard(block: nn.Module) -> bool:
     children = dict(block.named_children())
     attn = children.get("attn")
     mlp = children.get("mlp")
+    # Exact types and all parts: a subclass or one part more may compute something else.
     if set(children) != {"ln_1", "attn", "ls_1", "ln_2", "mlp", "ls_2"} or type(attn) is not nn.MultiheadAttention:
         return False
-    if attn.in_proj_weight is None or attn.in_proj_bias is None or attn.bias_k is not None or attn.add_zero_attn:
+    is_packed = attn.in_proj_weight is not None and attn.in_proj_bias is not None
+    if not is_packed or attn.bias_k is not None or attn.add_zero_attn:
         return False
-    if not isinstance(mlp, nn.Sequential) or [name for name, _ in mlp.named_children()] != ["c_fc", "gelu", "c_proj"]:
+    if not isinstance(mlp, nn.Sequential):
+        return False
+    if [name for name, _ in mlp.named_children()] != ["c_fc", "gelu", "c_proj"]:
         return False
     for name in ("c_fc", "c_proj"):
         if type(mlp.get_submodule(name)) is not nn.Linear:

@@ -97,7 +97,8 @@ class Config(_Part):
 
 def _block(tower: Vision | Text) -> int:
     """Weights of attention's four products and of the two of the perceptron."""
-    return int(tower.width**2 * (4 + 2 * tower.mlp_ratio))
+    n_products = 4 + 2 * tower.mlp_ratio
+    return int(tower.width**2 * n_products)
 
 
 def known_config(params: EncoderParams) -> Config | None:
@@ -145,7 +146,8 @@ def read_config(path: Path, *, key: str, of_hub: bool = False) -> Config:
     if not isinstance(config, dict):
         what = f"it is {type(config).__name__}, expected an object with embed_dim, vision_cfg and text_cfg"
         raise ModelError(f"{key}: {path} is not an open_clip model config: {what}")
-    if "trust_remote_code" in json.dumps(config):  # however it is escaped in the file
+    # In the parsed value, written again: in the file it may be escaped in many ways.
+    if "trust_remote_code" in json.dumps(config):
         raise ModelError(
             f"{key}: {path} asks for trust_remote_code, which runs code from the repository; wsoup never does"
         )

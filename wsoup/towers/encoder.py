@@ -105,7 +105,8 @@ def choose_device(name: str | None = None) -> torch.device:
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.device(name)
-        torch.zeros(1, device=device).item()  # the meta device has no values
+        # A value must come back: making a tensor alone succeeds on the meta device, and late errors of CUDA show here.
+        torch.zeros(1, device=device).item()
     except (RuntimeError, AssertionError) as error:
         reason = one_line(str(error).splitlines()[0], limit=300)
         raise ModelError(f"device {name!r} cannot be used ({reason}); try --device auto, cpu or cuda") from None
@@ -141,7 +142,8 @@ def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -
         check_weights(config, weights=local)
     if params.precision == "reference":
         torch.set_float32_matmul_precision("highest")
-        torch.backends.cudnn.allow_tf32 = False  # the default for convolutions is True
+        # For convolutions TF32 is the default.
+        torch.backends.cudnn.allow_tf32 = False
     device = device or choose_device()
     model, preprocess = build(params, device=device)
     tokenizer = tokenizer_of(params.model)
@@ -154,6 +156,7 @@ def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -
         model,
         tokenizer=tokenizer,
         model_name=params.model,
+        # Without its folder, so that a project that is moved keeps its results; the digest says which weights.
         pretrained=local.name if local else params.pretrained,
         precision=params.precision,
     )

@@ -29,12 +29,14 @@ def encoder_id(
     A name says little: a tag or a ``hf-hub:`` repository may get new weights, and different `heads` in a local config
     fit the same weights but give other features. So both digests are computed after loading, whatever the source.
     """
+    # By the modules that were built, not by the name: a config may ask for QuickGELU without saying so in its name.
+    quick_gelu = any(type(module).__name__ == "QuickGELU" for module in model.modules())
     return {
         "model": model_name,
         "pretrained": pretrained,
         "config": config_digest(model, tokenizer=tokenizer),
         "weights": weights_digest(model),
-        "quick_gelu": any(type(module).__name__ == "QuickGELU" for module in model.modules()),
+        "quick_gelu": quick_gelu,
         "precision": precision,
     }
 
@@ -50,7 +52,8 @@ def config_digest(model: nn.Module, *, tokenizer: Callable[[Sequence[str]], Tens
         buffers = sorted(module.named_buffers(recurse=False))
         shapes = [[buffer_name, list(buffer.shape)] for buffer_name, buffer in buffers]
         modules.append([name, type(module).__name__, _settings(module), shapes])
-    facts = [modules, tokenizer(list(PROBES)).tolist()]
+    probes = tokenizer(list(PROBES))
+    facts = [modules, probes.tolist()]
     text = json.dumps(facts, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -60,7 +63,9 @@ def weights_digest(model: nn.Module) -> str:
     digest = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
-        data = tensor.detach().cpu().contiguous().flatten().view(torch.uint8)
+        on_cpu = tensor.detach().cpu().contiguous()
+        # As bytes, because NumPy has no bfloat16.
+        data = on_cpu.flatten().view(torch.uint8)
         digest.update(memoryview(data.numpy()))
     return digest.hexdigest()
 

@@ -34,7 +34,8 @@ def build(params: EncoderParams, *, device: torch.device) -> tuple[nn.Module, Ca
     """
     force = forced_quick_gelu(params)
     with _explained(f"encoder {params.model} / {params.pretrained} cannot be loaded"), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="QuickGELU mismatch")  # `forced_quick_gelu` has decided
+        # `forced_quick_gelu` has decided.
+        warnings.filterwarnings("ignore", message="QuickGELU mismatch")
         try:
             model, _, preprocess = open_clip.create_model_and_transforms(
                 params.model,
@@ -96,7 +97,8 @@ def tokenizer_of(model: str) -> Callable[[Sequence[str]], Tensor]:
     """The tokenizer of a model; ModelError if it cannot be loaded or needs a package that is not installed."""
     with _explained(f"the tokenizer of {model} cannot be loaded"):
         tokenizer = open_clip.get_tokenizer(model)
-    if isinstance(tokenizer, open_clip.SimpleTokenizer):  # pure Python, a tenth of a millisecond per text
+    # Pure Python, a tenth of a millisecond per text.
+    if isinstance(tokenizer, open_clip.SimpleTokenizer):
         tokenizer.encode = lru_cache(maxsize=TEXTS_KEPT)(tokenizer.encode)
     return tokenizer
 
@@ -117,7 +119,8 @@ def untrained_model(params: EncoderParams) -> nn.Module:
     """
     check_name(params)
     with _explained(f"encoder.model {params.model} cannot be built"):
-        return random_model(params.model, seed=0)[0]
+        model, _ = random_model(params.model, seed=0)
+        return model
 
 
 def known_tokenizer(params: EncoderParams) -> Callable[[Sequence[str]], Tensor]:
