@@ -142,6 +142,7 @@ def _undecodable(listing: Listing, *, paths: list[str]) -> list[str]:
             return str(error)
         return None
 
+    # Threads suffice: Pillow decodes without Python's lock.
     with ThreadPoolExecutor(cores()) as pool:
         reasons = [text for text in pool.map(reason, paths) if text is not None]
     shown = reasons[:SHOWN_UNREADABLE]
@@ -158,8 +159,9 @@ def _odd_names(class_names: list[str], *, layout: str) -> Iterator[str]:
     same = sorted(name for name in distinct if count[name.casefold()] > 1)
     if same:
         yield f"class names {some(same, limit=10)} differ only in upper and lower case; if they are one, merge them"
+    # The paper's names are as they are.
     if layout.startswith("coop"):
-        return  # the paper's names are as they are
+        return
     odd = [name for name in class_names if UNCAPTIONED.search(name)]
     if odd:
         yield (
@@ -190,8 +192,9 @@ def _changes(new: dict[str, str], *, path: Path) -> str:
     """How the images (path -> digest) differ from those in the last run's manifest; "" if they do not."""
     table = store.read_table(path, columns=["path", "digest"])
     old = dict(zip(table["path"].to_pylist(), table["digest"].to_pylist(), strict=True))
+    in_both = new.keys() & old.keys()
     counts = {
-        "changed": sum(digest != old[name] for name, digest in new.items() if name in old),
+        "changed": sum(new[name] != old[name] for name in in_both),
         "added": len(new.keys() - old.keys()),
         "removed": len(old.keys() - new.keys()),
     }

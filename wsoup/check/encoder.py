@@ -60,7 +60,9 @@ def _facts(model: Any, *, section: EncoderParams) -> Iterator[str]:
     millions = sum(parameter.numel() for parameter in model.parameters()) / 1e6
     yield f"{section.model}: {millions:.0f} million parameters"
     size = getattr(model.visual, "image_size", None) or ("?", "?")
-    height, width = (size, size) if isinstance(size, int) else size
+    if isinstance(size, int):
+        size = (size, size)
+    height, width = size
     yield f"images: {type(model.visual).__name__}, {height} x {width} pixels"
     way = "plain, by encode_text: correct but slower"
     if read_tower(model, dtype=None) is not None:

@@ -69,7 +69,8 @@ def files_in(folder: str) -> Iterator[str]:
     for place, folders, names in os.walk(folder, followlinks=True):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         real = os.path.realpath(place)
-        if real in seen:  # a link to a parent folder would never end
+        # A link to a parent folder would never end.
+        if real in seen:
             folders.clear()
             continue
         seen.add(real)

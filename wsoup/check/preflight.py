@@ -47,6 +47,7 @@ def _size(params: Params, *, pool: str, files: Sequence[str]) -> int:
     """Texts in a pool: of its files, or of the artifact made from files that are elsewhere."""
     words = params.candidates.words
     artifact = Artifacts().pool(pool)
+    # The files decide as long as they are there: an artifact may be of params of before.
     if artifact.exists() and not all(os.path.exists(file) for file in files):
         return len(lists.read_pool(artifact))
     if pool == "descriptors":
@@ -122,8 +123,10 @@ def _model(params: Params) -> Iterator[WsoupError]:
         return
     context = config.text_cfg.context_length
     offset = max(params.evaluate.offsets)
-    longest = max((dataset.template for dataset in params.datasets.values()), key=_least_tokens)
-    if _least_tokens(longest) + 1 + offset > context:  # one more for a descriptor
+    templates = [dataset.template for dataset in params.datasets.values()]
+    longest = max(templates, key=_least_tokens)
+    # One more, for a descriptor.
+    if _least_tokens(longest) + 1 + offset > context:
         yield PoolError(
             f"evaluate.offsets: {offset} null tokens with {longest!r} exceed the model's context of {context} tokens; "
             "lower it"

@@ -237,9 +237,11 @@ def judged_mode(name: str, *, mode: Literal["centroid", "score_mean", "paper"]) 
 
     ``paper`` means centroid for the descriptor soup and score mean for any other.
     """
-    if mode == "paper":
-        return "centroid" if name == "descriptor" else "score_mean"
-    return mode
+    if mode != "paper":
+        return mode
+    if name == "descriptor":
+        return "centroid"
+    return "score_mean"
 
 
 def judged_soups(names: Sequence[str]) -> list[str]:

@@ -104,6 +104,7 @@ def seen_by(
         tests: datasets with features of the pretrained model; the images stay the same, so counts can be paired.
         batch_size: images in one forward pass.
     """
+    # Where only texts were trained, image features are the pretrained model's, and no file is read again.
     if not any(encoder.model.tunes_images for encoder in tuned.values()):
         return dict.fromkeys(tuned, tests)
     seen: dict[int, Sequence[TestSet]] = {}

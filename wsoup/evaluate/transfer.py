@@ -141,6 +141,7 @@ def upper_bound(table: pa.Table, *, grid: Grid, m: int) -> list[Member]:
     if not targets:
         targets = [test for test in grid.tests if test.role == "dg"]
     ranked = ranked_on(targets, table)
+    # A run without targets, or without descriptors, has no bound.
     if not ranked:
         return []
     sizes = [len(test.labels) for test in targets]

@@ -127,7 +127,9 @@ def check_unchanged(stage: str, *, since: Mapping[str, object]) -> None:
     now = read_inputs(stage)
     changed = [key for key in {**since, **now} if since.get(key) != now.get(key)]
     if changed:
-        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+        more = ""
+        if len(changed) > 1:
+            more = f" and {len(changed) - 1} more"
         raise ChangedError(
             f"{one_line(changed[0], limit=200)}{more} changed while {stage} ran: its results do not belong to the "
             "present inputs, and DVC does not record them; run `dvc repro` again (finished parts are kept)"

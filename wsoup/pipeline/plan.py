@@ -112,7 +112,9 @@ def flops_per_second() -> float:
         b = np.ones((inner, outer), np.float32)
         timer = Timer(lambda: a @ b)
     times, seconds = timer.autorange()
-    return REACHED * 2.0 * math.prod((rows, inner, outer)) * times / seconds
+    # A product and a sum for each.
+    flops = 2.0 * math.prod((rows, inner, outer))
+    return REACHED * flops * times / seconds
 
 
 def too_large(stages: dict[str, Planned], *, memory: float) -> list[str]:
@@ -144,7 +146,9 @@ def show(stages: dict[str, Planned], notes: list[str], *, console: Console) -> N
             continue
         need = planned.need
         total += planned.hours
-        texts = f"{need.texts:,} x {need.classes:,}" if need.texts and need.classes else ""
+        texts = ""
+        if need.texts and need.classes:
+            texts = f"{need.texts:,} x {need.classes:,}"
         table.add_row(escape(stage), escape(planned.why), texts, f"{need.images:,}", f"{planned.hours:,.2f}")
     table.add_row("all", "", "", "", f"{total:,.2f}", style="bold")
     console.print(table, highlight=False)

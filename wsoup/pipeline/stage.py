@@ -98,7 +98,7 @@ def _read_command_line(script: Path, *, doc: str, takes_item: bool) -> str | Non
     parser = argparse.ArgumentParser(prog=f"python -m stages.{script.stem}", description=doc, allow_abbrev=False)
     if takes_item:
         # Of a stage in a folder below, DVC writes dvc.yaml's path before a colon.
-        address = os.environ.get("DVC_STAGE", "").rpartition(":")[2]
+        _, _, address = os.environ.get("DVC_STAGE", "").rpartition(":")
         stage, _, item = address.partition("@")
         given = item if stage == script.stem else None
         about = "a name in params.yaml; DVC gives it in DVC_STAGE"
@@ -135,11 +135,13 @@ def _locked(name: str) -> Iterator[None]:
     lock = FileLock(path)
     holder = path.with_suffix(".pid")
     try:
-        lock.acquire(timeout=1)  # `wsoup cache` takes free locks for a moment
+        # A second, because `wsoup cache` takes free locks for a moment.
+        lock.acquire(timeout=1)
     except Timeout:
         who = holder.read_text(encoding="utf-8") if holder.exists() else "another process"
         raise WsoupError(f"stage {name!r} is running here already ({who}); wait for it, or stop it") from None
-    try:  # from here on an interrupt removes the file too
+    # From here on an interrupt removes the file, too.
+    try:
         since = time.strftime("%Y-%m-%d %H:%M:%S")
         holder.write_text(f"process {os.getpid()} of {platform.node()} since {since}", encoding="utf-8")
         yield

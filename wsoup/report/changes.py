@@ -41,7 +41,9 @@ class Change(NamedTuple):
         """The interval of the change and its verdict, in columns."""
         interval = f"[{signed(self.verdict.low)}, {signed(self.verdict.high)}]"
         text = f"{interval:<16} {self.verdict.word}"
-        return text if self.by_image else f"{text} (from counts)"
+        if self.by_image:
+            return text
+        return f"{text} (from counts)"
 
 
 def changes(before: Revision, after: Revision, *, keys: Sequence[tuple[Key, Key]]) -> list[Change]:

@@ -66,7 +66,8 @@ def _changes_of(
     shown = []
     new = []
     for row in fed:
-        of_row = changes(before, after, keys=[(_key_before(row.key, before=before, after=after), row.key)])
+        key_before = _key_before(row.key, before=before, after=after)
+        of_row = changes(before, after, keys=[(key_before, row.key)])
         shown += [(change, row.title) for change in of_row]
         if not of_row and row.key in after.counts:
             new.append(row.title)
@@ -148,7 +149,9 @@ def _sentences(edits: Mapping[str, tuple[object, object]]) -> list[str]:
 
 def _short(value: object) -> str:
     text = value if isinstance(value, str) else repr(value)
-    return text if len(text) <= 24 else f"{text[:21]}..."
+    if len(text) <= 24:
+        return text
+    return f"{text[:21]}..."
 
 
 def listed(title: str, items: Sequence[str], *, width: int) -> str:
@@ -195,7 +198,8 @@ def _committed_without_a_run(revision: Revision) -> list[str]:
     try:
         text = revision.text(Path("params.yaml"))
     except MissingError:
-        return []  # only reports/ are there
+        # Of a commit that has only reports/.
+        return []
     changed = _since(revision.record, sections=parse_yaml(text, origin=f"params.yaml of {revision.name}"))
     if not changed:
         return []

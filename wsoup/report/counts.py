@@ -22,7 +22,8 @@ def counts(results: Results, *, together: Mapping[str, Right]) -> Table:
     rows: list[TableCells] = []
     order = {name: place for place, name in enumerate(results.datasets())}
     for variant, row, cells in results.rows():
-        for line in sorted(cells.lines, key=lambda line: (order[line.dataset], line.seed)):
+        in_order = sorted(cells.lines, key=lambda line: (order[line.dataset], line.seed))
+        for line in in_order:
             where = _where(results, line.dataset, variant=variant, row=row.key, seed=line.seed)
             rows.append(where | _counted(results, line.dataset, n_correct=line.n_correct, n_images=line.n_images))
     for name, by_dataset in together.items():

@@ -165,7 +165,8 @@ def figures(run: FinishedRun) -> dict[str, Sequence[TableCells]]:
     scores = {}
     for pool in ("words", "descriptors"):
         path = run.artifacts.scores(pool)
-        if path.exists():  # a pool that no soup uses is not scored
+        # A pool that no soup uses is not scored.
+        if path.exists():
             scores[pool] = path
     landscapes = {}
     for method in params.landscape.methods:

@@ -54,8 +54,8 @@ def _over_datasets(verdict: Verdict | None) -> dict[str, object]:
     """What other datasets would give; empty for a single dataset."""
     if verdict is None:
         return {}
+    # Two datasets that differ say nothing about a third: points cannot lie outside these bounds anyway.
     if verdict.low <= -100 and verdict.high >= 100:
-        # Two datasets that differ say nothing about a third: points cannot lie outside these bounds anyway.
         return {f"verdict, {OTHERS}": TOO_FEW}
     return {
         f"low, {OTHERS}": verdict.low,

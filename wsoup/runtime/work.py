@@ -44,7 +44,9 @@ def finish_shards(shards: Sequence[Shard], *, label: str, unit: str, ticks: bool
         shard.owner.used.add(shard.path)
     missing = [shard for shard in shards if not shard.done()]
     if missing:
-        _compute(missing, label=label, unit=unit, total=sum(shard.size for shard in shards), ticks=ticks)
+        total = sum(shard.size for shard in shards)
+        _compute(missing, label=label, unit=unit, total=total, ticks=ticks)
+    # From the files, also what was just computed, so that results are in memory one at a time.
     return (shard.load() for shard in shards)
 
 
@@ -61,7 +63,8 @@ def finish_by_key(shards: Mapping[Key, Shard], *, label: str, unit: str) -> Iter
 def _compute(missing: Sequence[Shard], *, label: str, unit: str, total: int, ticks: bool) -> None:
     done = total - sum(shard.size for shard in missing)
     first = missing[0]
-    first.path.parent.mkdir(parents=True, exist_ok=True)  # tells a shard that its state can be saved
+    # The folder tells a shard that its state can be saved.
+    first.path.parent.mkdir(parents=True, exist_ok=True)
     if first.owner.outdated() and not first.owner.begun():
         print(f"{label}: code or packages have changed since its last run: starting again", file=sys.stderr)
     if done:
