@@ -13,6 +13,7 @@ from wsoup.base.errors import MismatchError, PoolError
 from wsoup.check.soups import SoupParams
 from wsoup.core.scoring import decide, normalize
 from wsoup.disk.store import write_table
+from wsoup.search.grow.sample import drawn as sampled
 from wsoup.search.grow.search import Search
 from wsoup.search.rank.meter import Meter, cost_of
 from wsoup.search.rank.pools import common_words
@@ -87,6 +88,40 @@ def test_every_chain_has_its_own_draw(kind, source, ranked):
     drawn = [definition.draw(ranked.texts, member=i, seed=1)[0] for i in range(3)]
     assert [member.trace[0].added for member in members] == drawn
     assert len(set(drawn)) > 1
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_soup_is_of_its_seeds_draws_and_images(kind, seed, source, ranked):
+    """Seed 2 has other images than seed 1, and fewer."""
+    both = replace(source, subsets={1: torch.arange(45), 2: torch.arange(30, 60)})
+    definition = define(kind)
+    search = Search(definition, ranked, both, seed)
+    soup = search.soup(map(search.part, range(definition.parts)), made_with={})
+    assert soup.seed == seed
+    assert {member.n_images for member in soup.members} == {45 if seed == 1 else 30}
+    if kind in ("chains", "joint"):
+        drawn = [definition.draw(ranked.texts, member=i, seed=seed)[0] for i in range(3)]
+        assert [member.trace[0].added for member in soup.members] == drawn
+    if kind == "sample":
+        assert soup.texts == [ranked.texts[i] for i in sampled(12, m=3, seed=seed)]
+    if kind == "chains":
+        alone = Meter(both, seed=seed, period=False).count(soup.texts)
+        assert [member.trace[-1].n_correct for member in soup.members] == alone.tolist()
+    assert soup.class_name_correct == Meter(both, seed=seed, period=True).count([""])[0]
+
+
+def test_a_search_counts_texts_with_the_final_period_only_if_their_pool_has_it(source, ranked):
+    """As in the ranking; the class name that a soup is shown beside always has it."""
+    other = {}
+    for period in (True, False):
+        meter = Meter(source, seed=1, period=period)
+        other[period] = meter.count([*ranked.texts, ""]).tolist()
+        members, _ = build(define("chains"), source=source, ranked=replace(ranked, period=period))
+        for member in members:
+            chains = [" ".join(step.added for step in member.trace[: n + 1]) for n in range(len(member.trace))]
+            assert [step.n_correct for step in member.trace] == meter.count(chains).tolist()
+    assert sum(a != b for a, b in zip(*other.values(), strict=True)) > 5, "the period decides many counts here"
 
 
 @pytest.mark.parametrize("period", [True, False])

@@ -88,6 +88,19 @@ def test_k2_by_hand():
     assert scores["k2"].item() == pytest.approx(-math.log1p(math.exp(-4)), rel=1e-5)
 
 
+@pytest.mark.parametrize("kept", [AT_ONCE.kept, 2])
+def test_near_ties_are_counted_beside_the_answers(kept):
+    """Own text at 0 degrees, the other at 90: images at 45 degrees, and 4e-7 and 7e-6 away from an equal score."""
+    near_45 = normalize(torch.tensor([[1.0, 1 - 5e-7], [1.0, 1 - 1e-5]]))
+    images = torch.cat([circle(0), circle(45), near_45, circle(46)])
+    subsets = [torch.arange(5), torch.tensor([0, 2, 4])]
+    given = ImageSet(images, labels=torch.zeros(5, dtype=torch.int64), n_classes=2, subsets=subsets)
+    scored = statistics(
+        given, circle(0, 90)[None], baseline_right=torch.zeros(5, dtype=torch.bool), at_once=AtOnce(kept=kept)
+    )
+    assert scored["near_ties"].tolist() == [[2], [1]]
+
+
 def test_texts_that_cannot_tell_classes_apart_have_the_likelihood_of_chance():
     images = ImageSet(circle(0, 10), labels=torch.tensor([0, 1]), n_classes=2, subsets=[torch.arange(2)])
     scores = statistics(images, circle(30, 30)[None], baseline_right=torch.tensor([True, False]))

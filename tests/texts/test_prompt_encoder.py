@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 
 import pytest
 import torch
@@ -268,6 +269,21 @@ def test_half_precision_products(family, plain, name):
     assert features.dtype == torch.float32
     expected = plain(model, tokenizer, whole(PREFIXES, SUFFIXES))
     assert 0 < cosine_distance(features.flatten(0, 1), expected) < 2e-3
+
+
+@pytest.mark.parametrize("plain_path", [False, True])
+def test_an_encoders_precision_is_that_of_its_texts(tiny_encoder, plain_path, monkeypatch):
+    """bf16 has eight bits: the features differ from float32's by about 2^-9, on either path."""
+    if plain_path:
+        monkeypatch.setattr("wsoup.texts.encoder.read_tower", lambda *args, **kwargs: None)
+    half = PromptEncoder.of(dataclasses.replace(tiny_encoder, dtype=torch.bfloat16))
+    exact = PromptEncoder.of(tiny_encoder)
+    assert half.fast is exact.fast is not plain_path
+    texts = whole(PREFIXES, SUFFIXES)
+    distance = (half.encode(texts) - exact.encode(texts)).norm(dim=1)
+    assert 1e-4 < float(distance.median()) < 2e-2
+    if half.tower is not None:
+        assert half.tower.dtype == torch.bfloat16
 
 
 def test_without_the_packed_layout_the_features_are_the_same(family, plain, monkeypatch):
