@@ -162,6 +162,21 @@ def test_an_empty_class_folder_is_left_out_and_said(in_tmp, where, tiny_encoder)
         looked(root)
 
 
+def test_few_held_out_photos_are_judged_with_all_others_in_turn(in_tmp, tiny_encoder, monkeypatch):
+    root = write_image_folder(Path("photos"), splits={"train": 2, "test": 2}, classes=COLOURS)
+    few = trial.trial(looked(root), encoder=tiny_encoder)
+    assert {row: len(shares) for row, shares in few.in_turn.items()} == dict.fromkeys(few.classifiers, 16)
+    for row in (trial.CLASS_NAME, trial.TEMPLATES, trial.SOUP):
+        n_right = int((few.answers[row] == few.labels).sum())
+        assert few.in_turn[row][8:].sum() == n_right, "texts answer the held-out photos alike"
+    assert "Only 8 photos are held out, so this is judged on 16 labelled photos in turn." in few.advice.sentence
+    monkeypatch.setattr(trial, "FEW", 8)
+    enough = trial.trial(looked(root), encoder=tiny_encoder)
+    assert enough.in_turn is None
+    assert "in turn" not in enough.advice.sentence
+    assert enough.advice.gains == few.advice.gains
+
+
 def test_a_name_that_hurts_is_one_with_most_others_nearer():
     cosines = torch.tensor([[0.9, 0.1, 0.0]] * 5 + [[0.5, 0.1, 0.4]] * 5 + [[0.0, 0.1, 0.2]] * 4)
     labels = torch.tensor([0] * 5 + [1] * 5 + [2] * 4)

@@ -76,3 +76,41 @@ def test_rows_of_one_seed_compete_with_rows_of_several_on_several_datasets():
     none = {name: hits & False for name, hits in flat.items()}
     assert "chance is 35.0 %" in advise({"none": none}, n_classes={"a": 5, "b": 2}, confidence=0.95).sentence
     assert advice.accuracy["head"] == pytest.approx(np.mean([100 * hits.mean() for hits in bits.values()]))
+
+
+def test_few_held_out_photos_leave_the_decision_to_all_labelled_ones():
+    """Of 8 held-out photos the templates get 6 and the head 4; in turn, the head gets 30 of 40 and they get 20."""
+    held_out = {"class name": right(2, of=8), "templates": right(6, of=8), "head": right(4, of=8)}
+    in_turn = {"class name": right(10, of=40), "templates": right(20, of=40), "head": right(30, of=40)}
+    advice = advise(held_out, n_classes={"photos": 2}, confidence=0.95, in_turn=in_turn)
+    assert advise(held_out, n_classes={"photos": 2}, confidence=0.95).use == "templates"
+    assert advice.use == "head"
+    assert advice.accuracy == {"class name": 25.0, "templates": 75.0, "head": 50.0}
+    assert advice.gains["templates"].mean == pytest.approx(50.0)
+    assert advice.sentence.startswith(
+        "Use the head: 75.0 % instead of 25.0 % with the class name alone, +50.0 points ["
+    )
+    assert advice.sentence.endswith("Only 8 photos are held out, so this is judged on 40 labelled photos in turn.")
+
+
+@pytest.mark.parametrize(
+    ("head", "doubt"),
+    [
+        (slice(18, 40), "The templates may be as good, and even 1,000 more labelled photos may not settle it."),
+        (slice(14, 40), "The templates may be as good: about 110 more labelled photos would settle it."),
+        (slice(0, 40), "labelled photos in turn."),
+    ],
+)
+def test_the_sentence_says_what_would_settle_a_doubt(head, doubt):
+    """Of 40 photos the templates get the first 20, and the head leads by 2, 6 and 20.
+
+    With 6, 34 photos change, so the standard error is 14.4 points of a lead of 15, and 1.96 of them would be 15 points
+    with 40 (28.2 / 15)^2 = 141 photos: 101 more, and some for Student's t.
+    """
+    photos = np.zeros(40, dtype=bool)
+    photos[head] = True
+    in_turn = {"class name": right(0, of=40), "templates": right(20, of=40), "head": {"photos": photos}}
+    rows = {name: {"photos": hits["photos"][:8]} for name, hits in in_turn.items()}
+    advice = advise(rows, n_classes={"photos": 4}, confidence=0.95, in_turn=in_turn)
+    assert advice.use == "head"
+    assert advice.sentence.endswith(doubt)

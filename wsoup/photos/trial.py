@@ -2,7 +2,8 @@
 
 As many photos of each class as it has, up to a number (shots), make the head; all others are held out and judge. The
 soup is a random sample of common words, which on photographs gained as much as any selection (docs/evidence.md), so
-that no row has seen a held-out photo. `wsoup.statistics.advice` decides, as for a pipeline's run.
+that no row has seen a held-out photo. `wsoup.statistics.advice` decides, as for a pipeline's run; where few photos are
+held out, on all labelled ones in turn (`wsoup.photos.in_turn`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
 import torch
 import yaml
 from torch import Tensor
@@ -28,6 +30,7 @@ from wsoup.heads.kinds import checked, duplicates
 from wsoup.heads.zero_shot import class_texts
 from wsoup.photos.classify import Classifier, built_in_texts
 from wsoup.photos.files import Photo
+from wsoup.photos.in_turn import FEW, judged_in_turn
 from wsoup.photos.labelled import LabelledPhotos
 from wsoup.photos.sheet import write_sheet
 from wsoup.photos.tables import write_rows
@@ -63,6 +66,7 @@ class Trial:
         head: the head; None if a class has no photo to learn from.
         classifiers: of each row, the simplest first.
         notes: what was left out and why, one line each.
+        in_turn: how right each row is on all labelled photos (`judged_in_turn`), if few are held out.
     """
 
     photos: LabelledPhotos
@@ -73,6 +77,7 @@ class Trial:
     head: Head | None
     classifiers: dict[str, Classifier]
     notes: list[str]
+    in_turn: dict[str, np.ndarray] | None
 
     @cached_property
     def answers(self) -> dict[str, Tensor]:
@@ -83,7 +88,10 @@ class Trial:
     def advice(self) -> Advice:
         """Which row to use."""
         right = {row: {"photos": (answers == self.labels).numpy()} for row, answers in self.answers.items()}
-        return advise(right, n_classes={"photos": len(self.photos.names)}, confidence=CONFIDENCE)
+        in_turn = None
+        if self.in_turn is not None:
+            in_turn = {row: {"photos": shares} for row, shares in self.in_turn.items()}
+        return advise(right, n_classes={"photos": len(self.photos.names)}, confidence=CONFIDENCE, in_turn=in_turn)
 
     def lines(self) -> list[str]:
         """A line on each row, what the names of classes do, and the advice."""
@@ -196,8 +204,20 @@ def trial(photos: LabelledPhotos, *, encoder: Encoder) -> Trial:
             shots, kind="both", soup=soup, template=photos.template, class_names=names, encoder=encoder.id, note=note
         )
         classifiers[HEAD] = Classifier.of_head(head)
+    in_turn = None
+    if head is not None and int(held_out.sum()) < FEW:
+        in_turn = judged_in_turn(
+            features[usable],
+            photos.labels[usable],
+            in_train=in_train[usable],
+            classifiers=classifiers,
+            texts=texts[SOUP],
+            logit_scale=head.logit_scale,
+            names=names,
+            seed=photos.seed,
+        )
     paths = [photos.paths[i] for i in held_out.nonzero()[:, 0].tolist()]
-    return Trial(photos, paths, features[held_out], photos.labels[held_out], soup, head, classifiers, notes)
+    return Trial(photos, paths, features[held_out], photos.labels[held_out], soup, head, classifiers, notes, in_turn)
 
 
 def _sampled_soup(photos: LabelledPhotos, *, encoder: Encoder) -> Soup:

@@ -6,7 +6,8 @@ the best row is, and of equal ones the simplest. Held-out photos are few where s
 such photos is mostly better on new ones, so a doubt counts for it.
 
 The rule was chosen on one half of a set of folders of photographs and confirmed on the other half. How often it names
-the best row, for each number of shots and held-out photos, is in docs/notes/heads.md.
+the best row, for each number of shots and held-out photos, is in docs/notes/heads.md. Where few are held out, all
+labelled photos judge in turn, and the sentence says how sure that is.
 
 Gains over the first row are judged together, so intervals and words come from the same correction. Where even the best
 row is not above chance by more than noise, that is said first.
@@ -14,6 +15,7 @@ row is not above chance by more than noise, that is said first.
 `advise` is all that callers need; the names of rows are shown as they are given.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -25,9 +27,11 @@ HEAD = "head"
 """The row that has seen labelled images of the same classes."""
 CLOSE = 0.5
 """Standard errors by which another row must be ahead of it."""
+MOST_MORE = 1000
+"""Further photos that anybody may be asked for."""
 
 Right = Mapping[str, np.ndarray]
-"""Dataset -> (K, N) or (N,) bool: which images a row gets right, with each of K seeds."""
+"""Dataset -> (K, N) or (N,): which images a row gets right, with each of K seeds; bool, or shares of answers."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,13 @@ class Advice:
     sentence: str
 
 
-def advise(rows: Mapping[str, Right], *, n_classes: Mapping[str, int], confidence: float) -> Advice:
+def advise(
+    rows: Mapping[str, Right],
+    *,
+    n_classes: Mapping[str, int],
+    confidence: float,
+    in_turn: Mapping[str, Right] | None = None,
+) -> Advice:
     """Decide between rows on held-out images.
 
     Args:
@@ -56,10 +66,15 @@ def advise(rows: Mapping[str, Right], *, n_classes: Mapping[str, int], confidenc
             others.
         n_classes: dataset -> number of classes.
         confidence: of intervals and words, such as 0.95.
+        in_turn: the same rows on all labelled images, where few are held out: shares of right answers by classifiers
+            that have not seen the image. They decide, and the sentence is about them; accuracies and gains stay those
+            of the held-out images.
 
     Raises:
         ValueError: no rows, or rows of other datasets or images.
     """
+    if in_turn is not None:
+        return _advise_in_turn(rows, in_turn=in_turn, n_classes=n_classes, confidence=confidence)
     right = _same_seeds(rows)
     first, *others = right
     accuracy = {name: _accuracy(row) for name, row in right.items()}
@@ -82,6 +97,47 @@ def advise(rows: Mapping[str, Right], *, n_classes: Mapping[str, int], confidenc
             f"is {chance:.1f} %; if anything, use the {use}."
         )
     return Advice(use, accuracy, gains, sentence)
+
+
+def _advise_in_turn(
+    rows: Mapping[str, Right], *, in_turn: Mapping[str, Right], n_classes: Mapping[str, int], confidence: float
+) -> Advice:
+    """Accuracies and gains on the held-out images, the decision on all labelled ones, and how sure it is."""
+    held_out = advise(rows, n_classes=n_classes, confidence=confidence)
+    decided = advise(in_turn, n_classes=n_classes, confidence=confidence)
+    n_held_out = _n_images(rows[decided.use])
+    n_labelled = _n_images(in_turn[decided.use])
+    judged_on = f"Only {n_held_out} photos are held out, so this is judged on {n_labelled} labelled photos in turn."
+    doubt = _doubt(in_turn, use=decided.use, accuracy=decided.accuracy, confidence=confidence)
+    parts = [decided.sentence, judged_on]
+    if doubt:
+        parts.append(doubt)
+    return Advice(decided.use, held_out.accuracy, held_out.gains, " ".join(parts))
+
+
+def _doubt(rows: Mapping[str, Right], *, use: str, accuracy: Mapping[str, float], confidence: float) -> str:
+    """Whether the next row may be as good, and how many more photos would settle it; "" where there is no doubt."""
+    others = [name for name in accuracy if name != use]
+    if not others:
+        return ""
+    right = _same_seeds(rows)
+    second = max(others, key=lambda name: round(accuracy[name], 9))
+    lead = compare_images(right[use], right[second]).fixed
+    low, _ = lead.interval(confidence)
+    if low > 0:
+        return ""
+    n_images = _n_images(rows[use])
+    if lead.mean > 0:
+        # The interval's half shrinks with the square root of the number of photos, until it is as long as the lead.
+        n_more = n_images * (((lead.mean - low) / lead.mean) ** 2 - 1)
+        if n_more <= MOST_MORE:
+            rounded = 10 * math.ceil(n_more / 10)
+            return f"The {second} may be as good: about {rounded} more labelled photos would settle it."
+    return f"The {second} may be as good, and even {MOST_MORE:,} more labelled photos may not settle it."
+
+
+def _n_images(row: Right) -> int:
+    return sum(hits.shape[-1] for hits in row.values())
 
 
 def not_above_chance(row: Right, *, n_classes: Mapping[str, int], confidence: float) -> float | None:
