@@ -96,7 +96,8 @@ def encode_images(
         ModelError: the model has no `encode_image`.
     """
     with at_work(model, bars=progress):
-        check_has(model, "encode_image")  # first, since model and preprocess may be swapped
+        # First, since model and preprocess may be swapped.
+        check_has(model, "encode_image")
         if preprocess is not None:
             _check_preprocess(preprocess, model=model)
         encoder = in_memory(model, preprocess=preprocess, precision=precision)

@@ -56,7 +56,8 @@ def checked_fields(made: type[R]) -> type[R]:
 @contextmanager
 def usual_torch() -> Iterator[None]:
     """Within, torch has its defaults, whatever the caller set: float32, the CPU, and no autocast."""
-    torch: Any = sys.modules.get("torch")  # one that is not imported has nothing set
+    # A torch that is not imported has nothing set, and importing it would take seconds.
+    torch: Any = sys.modules.get("torch")
     with ExitStack() as stack:
         if torch is not None:
             for kind in ("cpu", "cuda"):

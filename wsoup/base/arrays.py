@@ -79,8 +79,10 @@ def rows(value: object, *, name: str, size: int | None = None, step: str = LEFT_
     for problem, wrong in problems.items():
         if wrong.any():
             indices = wrong.nonzero()[:, 0].tolist()
-            more = f" and {len(indices) - SHOWN_ROWS} more" if len(indices) > SHOWN_ROWS else ""
-            raise DataError(f"{name} {problem} in rows {', '.join(map(str, indices[:SHOWN_ROWS]))}{more}; {step}")
+            listed = ", ".join(map(str, indices[:SHOWN_ROWS]))
+            if len(indices) > SHOWN_ROWS:
+                listed += f" and {len(indices) - SHOWN_ROWS} more"
+            raise DataError(f"{name} {problem} in rows {listed}; {step}")
     return x
 
 
@@ -92,5 +94,6 @@ def unit_rows(value: object, *, name: str) -> Tensor:
         return x
     problem = f"{name} are not of length 1 (off by up to {off:.2g}): they are normalised, as cosines need it"
     warnings.warn(problem, stacklevel=2)
+    # Divided first, because squares of 1e25 are beyond float32.
     largest = x.abs().amax(dim=1, keepdim=True)
-    return F.normalize(x / largest, dim=-1)  # squares of 1e25 are beyond float32
+    return F.normalize(x / largest, dim=-1)

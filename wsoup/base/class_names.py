@@ -80,8 +80,9 @@ def tidy(name: str) -> str:
 def _words(name: str) -> str:
     name = unicodedata.normalize("NFC", name)
     split = CAMEL.sub(" ", name)
+    # Without spaces, capitals only marked where words begin.
     if split != name and " " not in name:
-        split = split.lower()  # the capitals only marked where words begin
+        split = split.lower()
     return " ".join(re.sub(r"[_.]+", " ", split).split())
 
 
@@ -104,5 +105,7 @@ def proposed(folders: Sequence[str]) -> list[str]:
 def changes(names: Mapping[str, str]) -> str:
     """What is named otherwise than it was (folder -> name), for a message; empty if nothing is."""
     changed = [f"{folder} -> {name}" for folder, name in names.items() if name != folder]
-    more = f" and {len(changed) - SHOWN} more" if len(changed) > SHOWN else ""
-    return ", ".join(changed[:SHOWN]) + more
+    listed_changes = ", ".join(changed[:SHOWN])
+    if len(changed) > SHOWN:
+        listed_changes += f" and {len(changed) - SHOWN} more"
+    return listed_changes

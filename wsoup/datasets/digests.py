@@ -30,9 +30,8 @@ REMOTE_REQUESTS = 32
 """Sent to remote storage at a time."""
 STAMP = ("stat_size", "mtime_ns", "ctime_ns", "inode")
 """What identifies an unchanged file. Of a URL: what its storage reports (`remote.stamp`), and ones."""
-SCHEMA = pa.schema(
-    [("path", pa.string()), *((name, pa.int64()) for name in STAMP), ("size", pa.int64()), ("digest", pa.string())]
-)
+_STAMPS = [(name, pa.int64()) for name in STAMP]
+SCHEMA = pa.schema([("path", pa.string()), *_STAMPS, ("size", pa.int64()), ("digest", pa.string())])
 """Columns of the cache."""
 
 

@@ -132,14 +132,14 @@ def _seeds_by_image(
 
 
 def _rows(images: Split, *, split: str, seeds: list[list[int]]) -> pa.Table:
-    return pa.table(
-        {
-            "path": pa.array(images.paths, type=pa.string()),
-            "label": images.labels,
-            "split": pa.repeat(split, len(images.paths)),
-            "seeds": pa.array(seeds, type=pa.list_(pa.int64())),
-        }
-    )
+    # Types are said, because empty columns have none of their own.
+    columns = {
+        "path": pa.array(images.paths, type=pa.string()),
+        "label": images.labels,
+        "split": pa.repeat(split, len(images.paths)),
+        "seeds": pa.array(seeds, type=pa.list_(pa.int64())),
+    }
+    return pa.table(columns)
 
 
 def read_listing(name: str, *, params: DatasetParams) -> Listing:

@@ -99,7 +99,9 @@ def waffle(
             noise = " ".join(words[j][:letters] for j in drawn)
         else:
             drawn = generator.choice(len(characters), size=(n_groups, length))
-            groups = ["".join(characters[j] for j in group) for group in drawn]
+            groups = []
+            for group in drawn:
+                groups.append("".join(characters[j] for j in group))
             noise = ", ".join(groups)
         texts.append(f", {sentence(noise)}")
     return texts

@@ -49,7 +49,9 @@ def rows_of_points(*, steps: int, margin: int) -> list[list[Point]]:
     inside = [i / steps for i in range(steps + 1)]
     before = [i / steps for i in range(-margin, 0)]
     after = [i / steps for i in range(steps + 1, steps + margin + 1)]
-    rows = [[(x, y) for x in inside] for y in inside]
+    rows = []
+    for y in inside:
+        rows.append([(x, y) for x in inside])
     if margin:
         rows.append([(x, 0.0) for x in before + after])
         rows.append([(0.0, y) for y in before + after])

@@ -154,7 +154,8 @@ def _gpt(material: Material, dataset: Dataset) -> Sequence[Sequence[str]]:
 
 
 def _waffle(material: Material, seed: int, m: int) -> Sequence[str]:
-    if material.waffle:  # the authors' list, if the user gave it
+    # The authors' list, if the user gave it: its texts are drawn like descriptors.
+    if material.waffle:
         return baselines.random_descriptors(material.waffle, m=m, seed=seed)
     return baselines.waffle(
         material.words,

@@ -114,7 +114,8 @@ def seen_by(
             {str(seed): tuned[seed] for seed in seeds},
             lists=[_images(test, manifest=run.artifacts.manifest(test.name)) for test in tests],
             batch_size=batch_size,
-            on_bad_image="stop",  # images that cannot be decoded were left out before
+            # Images that cannot be decoded were left out before.
+            on_bad_image="stop",
             label="test images",
             owner=run.owner,
         )

@@ -47,7 +47,8 @@ class Student(nn.Module):
         for name in ("image_adapter", "projector"):
             self.register_module(name, None)
         comma, period = tokenizer([",", "."])
-        self.comma = int(comma[1])  # after the start of text
+        # The first token is the start of text.
+        self.comma = int(comma[1])
         self.period = int(period[1])
         self.blocks = blocks
         self.tunes_images = False

@@ -174,7 +174,8 @@ def load_tuned(folder: str | Path, *, encoder: Encoder, iteration: int | None = 
         tokenizer=encoder.tokenizer,
         tune=tune,
         template=config["template"],
-        generator=torch.Generator().manual_seed(0),  # all initial values are overwritten below
+        # Any seed: all initial values are overwritten below.
+        generator=torch.Generator().manual_seed(0),
         soup=config.get("soup", ()),
     )
     differing = _shapes(student.stored()) ^ _shapes(stored)

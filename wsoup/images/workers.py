@@ -59,8 +59,9 @@ def ahead(decode: Decode, *, n: int, workers: int) -> Iterator[Batch]:
         Exception: whatever `decode` raised in a worker, with that traceback as its cause.
     """
     workers = min(workers, n)
+    # A daemon may have no children.
     if multiprocessing.current_process().daemon:
-        workers = 0  # a daemon may have no children
+        workers = 0
     pool = None
     alive = None
     if workers:

@@ -121,7 +121,8 @@ def figures(run: Settings) -> Iterator[str]:
             yield f"  *  {what}: {made_by}; beside {figure['beside']}; differs: {figure['differs']}"
         elif made_by:
             yield f"  -  {what}: params.yaml has no {need}"
-        else:  # no run makes it, and `needs` says why
+        else:
+            # No run makes it, and `needs` says why.
             yield f"  -  {what}: {need}"
 
 

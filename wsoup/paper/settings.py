@@ -151,7 +151,8 @@ def _pools_behind(row: str, *, variant: str, soups: Sequence[str], run: Settings
     """The pools that the texts of a row come from, each once."""
     pools = [_pool_of(soup) for soup in soups]
     has_waffle_list = row.startswith("waffle") and _has_list(paper.differs["waffle"], run, variant=variant)
-    if not has_waffle_list:  # the authors' list takes nothing from the pools
+    # The authors' list takes nothing from the pools.
+    if not has_waffle_list:
         for start, drawn_from in DRAWN_FROM.items():
             if row.startswith(start):
                 pools += drawn_from

@@ -139,7 +139,8 @@ class Trial:
         soup_of_row = {CLASS_NAME: "class_name", TEMPLATES: "templates", SOUP: str(out / "soup.json")}
         soup = soup_of_row.get(self.advice.use)
         words = ["--soup", soup or str(out / "head.safetensors"), "--params", str(out / "encoder.yaml")]
-        if soup is not None:  # a head knows its classes and its template
+        # A head knows its classes and its template.
+        if soup is not None:
             words += ["--classes", str(out / "classes.txt"), "--template", self.photos.template]
         return f"wsoup classify PHOTOS {shlex.join(words)} --out predictions.csv"
 

@@ -93,7 +93,9 @@ def papers_column(results: Results, column: str, names: Sequence[str]) -> str:
         return paper.COLUMNS[column]
     # With another source, ImageNet is a target, which it never is in the paper's means.
     same_datasets = len(names) == N_TARGETS[column] and "imagenet" not in names
-    return column if same_datasets else ""
+    if not same_datasets:
+        return ""
+    return column
 
 
 def _is_papers(results: Results, name: str) -> bool:

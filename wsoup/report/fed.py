@@ -48,7 +48,10 @@ def fed_rows(record: Record, *, changed: Sequence[str]) -> list[FedRow]:
     """
     main, others = _rows(record)
     # A param such as report.gallery feeds none: then what the run is about is still what a reader wants to see.
-    fed = [row for row in (*main, *others) if any(row.is_fed_by(param) for param in changed)]
+    fed = []
+    for row in (*main, *others):
+        if any(row.is_fed_by(param) for param in changed):
+            fed.append(row)
     return fed or main
 
 
@@ -71,7 +74,8 @@ def _rows(record: Record) -> tuple[list[FedRow], list[FedRow]]:
 def _soups(record: Record) -> Iterator[FedRow]:
     soups = record.params["soups"]
     for name in soups:
-        if name == CURVE:  # only drawn: its first members are another soup's
+        # Only drawn: its first members are another soup's.
+        if name == CURVE:
             continue
         title = soup_title(name)
         feeding = _feeding_soup(name, soups=soups)

@@ -41,18 +41,21 @@ def worst_errors(artifacts: Artifacts, *, params: RunParams) -> Table:
     errors.sort(key=lambda error: -after[error] / images[error[:2]])
     rows: list[TableCells] = []
     for dataset, label, other in errors[:ERRORS]:
-        names = class_names(artifacts, dataset) if dataset in params.datasets else []
-        if names:
-            rows.append(
-                {
-                    "class": names[label],
-                    "predicted as": names[other],
-                    "dataset": dataset,
-                    "with the soup": after[dataset, label, other],
-                    "class name only": before[dataset, label, other],
-                    "images": images[dataset, label],
-                }
-            )
+        names = []
+        if dataset in params.datasets:
+            names = class_names(artifacts, dataset)
+        # Without its manifest a dataset has no class names, and an error between numbers tells nobody anything.
+        if not names:
+            continue
+        row: dict[str, object] = {
+            "class": names[label],
+            "predicted as": names[other],
+            "dataset": dataset,
+            "with the soup": after[dataset, label, other],
+            "class name only": before[dataset, label, other],
+            "images": images[dataset, label],
+        }
+        rows.append(row)
     return Table("errors", "The worst errors", ERROR_COLUMNS, rows)
 
 

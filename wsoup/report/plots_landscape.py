@@ -52,7 +52,8 @@ def _errors(path: Path) -> dict[tuple[str, float, float], float]:
     for line in store.read_table(path).to_pylist():
         mean = "training images" if line["role"] == "source" else "mean of the targets"
         error = 100.0 - 100.0 * line["n_correct"] / line["n_images"]
-        of_datasets.setdefault((mean, line["x"], line["y"]), []).append(error)
+        key = (mean, line["x"], line["y"])
+        of_datasets.setdefault(key, []).append(error)
     return {key: round(float(np.mean(errors)), 3) for key, errors in of_datasets.items()}
 
 
@@ -83,5 +84,7 @@ def interpolated(points: Sequence[Mapping[str, Any]]) -> Sequence[TableCells]:
 
 def _finer(values: Sequence[float]) -> np.ndarray:
     """`FINER` equal steps from each value to the next: (n,) -> (FINER * (n - 1) + 1,)."""
-    positions = np.arange(FINER * (len(values) - 1) + 1) / FINER
-    return np.interp(positions, np.arange(len(values)), values)
+    n = len(values)
+    n_steps = FINER * (n - 1)
+    positions = np.arange(n_steps + 1) / FINER
+    return np.interp(positions, np.arange(n), values)

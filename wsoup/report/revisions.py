@@ -59,7 +59,8 @@ class Revision:
     def counts(self) -> dict[Key, Counts]:
         """Of every row."""
         rows: dict[Key, Counts] = {}
-        for line in csv.DictReader(io.StringIO(self.text(Path("reports/tables/counts.csv")))):
+        table = io.StringIO(self.text(Path("reports/tables/counts.csv")))
+        for line in csv.DictReader(table):
             dataset = Dataset(line["dataset"], line["role"], int(line["n_images"]), line["images"])
             counts = rows.setdefault((line["variant"], line["row"]), {})
             by_seed = counts.setdefault(dataset, {})

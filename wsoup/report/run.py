@@ -68,13 +68,15 @@ def load_run(sections: Mapping[str, Any], *, artifacts: Artifacts, origin: str) 
     sections = {name: sections[name] for name in RunParams.model_fields if name in sections}
     params = parse(RunParams, sections, origin=origin)
     results = load_results(artifacts.results, params=params)
+    soup_of_method = {name: method.soup for name, method in params.finetune.methods.items()}
+    n_classes = {name: about["n_classes"] for name, about in results.facts.items()}
     judged = judge_run(
         artifacts.results,
         soups=params.soups,
-        methods={name: method.soup for name, method in params.finetune.methods.items()},
+        methods=soup_of_method,
         heads=list(params.heads),
         roles=results.roles,
-        n_classes={name: about["n_classes"] for name, about in results.facts.items()},
+        n_classes=n_classes,
         report=params.report,
     )
     return FinishedRun(sections, params, artifacts, results, judged)

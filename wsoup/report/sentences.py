@@ -66,9 +66,11 @@ def _about_finetuning(judged: JudgedRun) -> str:
         gain = place.gains[("finetuned", "soup")]
         interval = f"[{signed(gain.low)}, {signed(gain.high)}]"
         gains.append(f"{ON[role]} {signed(gain.mean)} {interval}, {gain.word}")
-    texts = "it"
-    if judged.method_soup != judged.soup:
-        texts = "the class name" if judged.method_soup == "class_name" else f"the {soup_title(judged.method_soup)}"
+    texts = f"the {soup_title(judged.method_soup)}"
+    if judged.method_soup == judged.soup:
+        texts = "it"
+    elif judged.method_soup == "class_name":
+        texts = "the class name"
     soup = judged.names["soup"]
     return f"Finetuning with {texts} ({judged.method}) adds points to the {soup}: {'; '.join(gains)}."
 
