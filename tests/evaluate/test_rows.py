@@ -55,7 +55,7 @@ def everywhere(run: Results, *, method: str, folder: Path) -> dict[str, str]:
     store.write_table(folder / "texts.parquet", pa.Table.from_pylist(single))
     tables = {
         "zero-shot": zero_shot_table(run),
-        "finetuned": finetuned_table(run),
+        "finetuned": finetuned_table(run, heads=()),
         "single": single_texts(folder / "texts.parquet", results=run),
         "counts": counts(run, together={}),
     }
