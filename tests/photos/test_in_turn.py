@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import torch
 
@@ -37,8 +39,7 @@ def judged(**changed):
         "in_train": IN_TRAIN,
         "classifiers": {"class name": Weights(SWAPPED.T), HEAD: Weights(on_a_circle([4, 93]).T)},
         "texts": SWAPPED,
-        "logit_scale": 1.0,
-        "names": NAMES,
+        "head": SimpleNamespace(logit_scale=1.0, class_names=NAMES, kind="both"),
         "seed": 1,
     }
     return judged_in_turn(FEATURES, LABELS, **{**given, **changed})

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from wsoup.heads.choose import choose
+from wsoup.heads.head import Head
 from wsoup.heads.kinds import checked
 from wsoup.photos.classify import Classifier
 from wsoup.statistics.advice import HEAD
@@ -29,19 +30,17 @@ def judged_in_turn(
     in_train: Tensor,
     classifiers: dict[str, Classifier],
     texts: Tensor,
-    logit_scale: float,
-    names: list[str],
+    head: Head,
     seed: int,
 ) -> dict[str, np.ndarray]:
     """How right each row is on the labelled photos that some head has not seen.
 
     Args:
         features, labels: (N, D) and (N,) of all labelled photos.
-        in_train: (N,) bool, the photos of the head that is handed out.
+        in_train: (N,) bool, the photos of `head`.
         classifiers: of each row, `HEAD` among them.
         texts: class texts (C, D) of the heads.
-        logit_scale: of the model.
-        names: C class names.
+        head: the one that is handed out; the others have its kind, logit scale and classes.
         seed: of the draws.
 
     Returns:
@@ -56,8 +55,14 @@ def judged_in_turn(
     n_judged = unseen.double()
     for draw in range(1, DRAWS + 1):
         chosen = _drawn(labels, in_train=in_train, draw=draw, seed=seed)
-        shots, _ = checked(features[chosen], labels[chosen], texts=texts.T, logit_scale=logit_scale, names=names)
-        weights = choose(shots, kind="both").classifier.float()
+        shots, _ = checked(
+            features[chosen],
+            labels[chosen],
+            texts=texts.T,
+            logit_scale=head.logit_scale,
+            names=list(head.class_names),
+        )
+        weights = choose(shots, kind=head.kind).classifier.float()
         answers = (features @ weights).argmax(dim=1)
         n_right += (answers == labels) & ~chosen
         n_judged += ~chosen

@@ -197,13 +197,7 @@ def trial(photos: LabelledPhotos, *, encoder: Encoder) -> Trial:
     if unseen:
         notes.append(f"no head: nothing to learn {some(unseen)} from, since half of a class is held out; add photos")
     else:
-        scale = checked_logit_scale(encoder.model)
-        shots, note = checked(
-            features[shown], photos.labels[shown], texts=texts[SOUP].T, logit_scale=scale, names=names
-        )
-        head = best_head(
-            shots, kind="both", soup=soup, template=photos.template, class_names=names, encoder=encoder.id, note=note
-        )
+        head = _head(photos, features, shown=shown, soup=soup, texts=texts[SOUP], encoder=encoder)
         classifiers[HEAD] = Classifier.of_head(head)
     in_turn = None
     if head is not None and int(held_out.sum()) < FEW:
@@ -213,8 +207,7 @@ def trial(photos: LabelledPhotos, *, encoder: Encoder) -> Trial:
             in_train=in_train[usable],
             classifiers=classifiers,
             texts=texts[SOUP],
-            logit_scale=head.logit_scale,
-            names=names,
+            head=head,
             seed=photos.seed,
         )
     paths = [photos.paths[i] for i in held_out.nonzero()[:, 0].tolist()]
@@ -238,6 +231,18 @@ def _texts_of_rows(photos: LabelledPhotos, *, soup: Soup, encoder: Encoder) -> d
         TEMPLATES: built_in_texts("templates", class_names=names, template=template, encoder=encoder),
         SOUP: class_texts(soup, class_names=names, template=template, text_encoder=PromptEncoder.of(encoder)),
     }
+
+
+def _head(
+    photos: LabelledPhotos, features: Tensor, *, shown: Tensor, soup: Soup, texts: Tensor, encoder: Encoder
+) -> Head:
+    """The head of the photos that are shown, (N,) bool, on the soup's texts (C, D)."""
+    names = photos.class_names
+    scale = checked_logit_scale(encoder.model)
+    shots, note = checked(features[shown], photos.labels[shown], texts=texts.T, logit_scale=scale, names=names)
+    return best_head(
+        shots, kind="both", soup=soup, template=photos.template, class_names=names, encoder=encoder.id, note=note
+    )
 
 
 def _left_out(photos: LabelledPhotos, features: Tensor) -> dict[str, list[int]]:
