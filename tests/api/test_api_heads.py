@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from api_world import DESCRIPTORS, ENCODER, NAMES, photos
 
 import wsoup
 from wsoup.base.errors import DataError, MismatchError, ParamsError
+from wsoup.heads.zero_shot import logit_scale_of
 
 
 @pytest.fixture
@@ -84,6 +86,12 @@ def test_a_soup_and_a_head_are_not_confused(model, images, tmp_path):
         wsoup.zero_shot_accuracy(images.features, images.labels, classifier=head.soup)
     accuracy = wsoup.zero_shot_accuracy(images.features, images.labels, classifier=head)
     assert accuracy.n_correct == int((head.predict(images.features) == images.labels).sum())
+
+
+def test_a_model_without_a_logit_scale_has_clips():
+    """CLIP's is 100; a model's own is the exponential of what it learns."""
+    assert logit_scale_of(object()) == 100
+    assert logit_scale_of(SimpleNamespace(logit_scale=torch.tensor(0.0))) == 1
 
 
 @pytest.mark.parametrize("logarithm", [torch.nan, torch.inf, -torch.inf, 80.0])

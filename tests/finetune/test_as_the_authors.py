@@ -84,9 +84,10 @@ def test_low_rank_updates_pile_up_in_training_and_the_final_average_is_added_onc
     for _ in range(3):
         total += 0.2 * (update.up @ update.down).detach()
         run.step()
-    torch.testing.assert_close(update.piled, total)
-    assert bool(total.any())
+    assert total.abs().max() > 1e-7
+    torch.testing.assert_close(update.piled, total, rtol=1e-4, atol=1e-9)
     run.run()
+    assert not update.piled.any()
     rows = torch.cat([0.2 * update.up[0] @ update.down[0], torch.zeros(len(plain) // 3, plain.shape[1])])
     torch.testing.assert_close(attention.in_proj_weight[: len(rows)], plain[: len(rows)] + rows)
 

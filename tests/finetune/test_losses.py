@@ -82,6 +82,25 @@ OBJECTIVES = {  # images x (2, D), texts t (3, D) of the student, t0 of the teac
 }
 
 
+@pytest.mark.parametrize(
+    ("section", "needs"),
+    [
+        ({"kind": "cross_entropy"}, False),
+        ({"kind": "cross_entropy", "lambda": 0, "teacher_logit_scale": 3}, False),
+        ({"kind": "cross_entropy", **TAUGHT}, True),
+        ({"kind": "kgcoop", "weight": 8}, False),
+        ({"kind": "prograd", "weight": 1}, True),
+        ({"kind": "proda", "per_step": 2, "orthogonality": 0.1}, False),
+    ],
+)
+def test_the_pretrained_images_are_computed_only_for_losses_that_use_them(section, needs):
+    loss = TypeAdapter(LossParams).validate_python(section)
+    scaler = torch.amp.GradScaler("cpu", enabled=False)
+    objective = Objective(Fixed(*features(2, 2, 3, 4)), loss=loss, logit_scale=6, parameters=[], scaler=scaler)
+    assert objective.needs_teacher is needs
+    assert objective.in_batch is (section["kind"] in ("prograd", "proda"))
+
+
 @pytest.mark.parametrize("iteration", [0, 3])
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_an_objective_is_its_formula_for_the_iterations_member(name, iteration):
@@ -105,15 +124,16 @@ def test_proda_takes_the_next_descriptors_in_turn():
     torch.testing.assert_close(logits, 6 * x @ texts.mean(dim=1).T)
 
 
-def test_prograd_descends_the_task_without_its_conflict_with_the_zero_shot_prediction():
-    loss, x, teacher = ProgradLoss(kind="prograd", weight=1.0), features(2, 4, seed=2), features(2, 4, seed=11)
+@pytest.mark.parametrize("weight", [1.0, 0.25])
+def test_prograd_descends_the_task_without_its_conflict_with_the_zero_shot_prediction(weight):
+    loss, x, teacher = ProgradLoss(kind="prograd", weight=weight), features(2, 4, seed=2), features(2, 4, seed=11)
     value, _, passes = backward(loss, iteration=1, teacher=teacher)
     t = passes.student.detach()[1, [2, 0]].requires_grad_()
     task = F.cross_entropy(6 * x @ t.T, torch.arange(2))
     zero_shot = (6 * teacher @ passes.teacher[1, [2, 0]].T).softmax(dim=1)
     general = (zero_shot * (zero_shot.log() - (6 * x @ t.T).log_softmax(dim=1))).sum(dim=1).mean()
     gradients = [torch.autograd.grad(part, [t], retain_graph=True) for part in (task, general)]
-    expected = losses.without_conflict(gradients[0], general=gradients[1], weight=1.0)[0]
+    expected = losses.without_conflict(gradients[0], general=gradients[1], weight=weight)[0]
     assert float(value) == pytest.approx(task.item())
     torch.testing.assert_close(passes.student.grad[1, [2, 0]], expected)
     assert not torch.equal(expected, gradients[0][0]), "these conflict"
@@ -126,6 +146,8 @@ def test_the_conflicting_component_of_a_gradient_is_removed():
     projected = losses.without_conflict(task, general=general, weight=1.0)
     assert [g.tolist() for g in projected] == [[1.0, 0.0], [1.0, 1.0], [1.0, -1.0]]
     assert losses.without_conflict(task[:1], general=general[:1], weight=0.5)[0].tolist() == [1.0, -0.5]
+    agreeing, little = [torch.tensor([1.0, 0.1])], [torch.tensor([0.0, 0.2])]
+    torch.testing.assert_close(losses.without_conflict(agreeing, general=little, weight=1.0), agreeing)
 
 
 def test_the_gaussian_bound_equals_a_plain_loop():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -84,6 +85,16 @@ def test_a_loss_that_is_not_finite_is_named_by_its_first_iteration(tiny_encoder,
         run.run()
 
 
+def test_weights_that_are_not_finite_are_named_although_every_loss_was(tiny_encoder, colours):
+    """The last step may leave float32, and no loss comes after it."""
+    run = trainer(tiny_encoder, colours, "coop", iterations=1)
+    run.step()
+    run.weights.average["soft_prompt"].fill_(torch.inf)
+    message = r"weights 'soft_prompt' are not finite \(NaN or infinity\) in iteration 1 of 1"
+    with pytest.raises(ParamsError, match=message):
+        run.run()
+
+
 def test_image_i_of_a_batch_is_of_column_i_where_the_loss_scores_the_batch_alone(tiny_encoder, colours, monkeypatch):
     run = trainer(tiny_encoder, colours, "prograd")
     monkeypatch.setattr(run.objective, "backward", lambda *_, iteration: (torch.tensor(0.0), torch.eye(3)))
@@ -96,6 +107,19 @@ def test_weights_depend_on_the_seed_alone(tiny_encoder, colours, name):
     first, second, other = (trainer(tiny_encoder, colours, name, seed=seed).run() for seed in (1, 1, 2))
     assert all(torch.equal(a, b) for a, b in zip(first.trained().values(), second.trained().values(), strict=True))
     assert any(not torch.equal(a, b) for a, b in zip(first.trained().values(), other.trained().values(), strict=True))
+
+
+def test_random_initial_values_depend_on_the_seed_alone(tiny_encoder, colours):
+    first, again, other = (weights(trainer(tiny_encoder, colours, "vpt", seed=seed).student) for seed in (1, 1, 2))
+    assert torch.equal(first["visual_prompts"], again["visual_prompts"])
+    assert not torch.allclose(first["visual_prompts"], other["visual_prompts"])
+
+
+@pytest.mark.parametrize(("dtype", "scales"), [(None, False), (torch.bfloat16, False), (torch.float16, True)], ids=str)
+def test_losses_are_scaled_in_float16_alone(tiny_encoder, colours, dtype, scales):
+    """Its smallest number is 6e-8; bfloat16 has the range of float32."""
+    run = trainer(dataclasses.replace(tiny_encoder, dtype=dtype), colours, "coop")
+    assert run.scaler.is_enabled() is scales
 
 
 @pytest.mark.parametrize("name", ["ce", "coop_ensemble_open", "lora_image", "ssf_image", "prograd"])
@@ -146,6 +170,8 @@ def test_running_out_of_memory_changes_no_weight(tiny_encoder, colours, name, mo
     ended = weights(run.run())
     assert all(torch.equal(ended[k], expected[k]) for k in expected)
     assert capsys.readouterr().err.count("activations are recomputed from now on") == 1
+    assert run.passes.text_tower.save_memory
+    assert run.passes.image_tower.save_memory
     run.iteration = 0
     monkeypatch.setattr(run.objective, "backward", Mock(side_effect=torch.OutOfMemoryError("no room")))
     with pytest.raises(torch.OutOfMemoryError):  # recomputing has not helped

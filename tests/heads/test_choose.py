@@ -88,6 +88,14 @@ def test_the_temperature_minimises_its_cost():
     assert fit_temperature(logits[:0], labels[:0]) == 1.0
 
 
+def test_the_temperature_may_be_far_from_one():
+    """Three of four images are right, so p is 3/4: logits 10 and 0 need a temperature of 10 / ln 3, about 9.1."""
+    for scale in (10.0, 0.1):
+        logits = torch.tensor([[scale, 0.0]], dtype=torch.float64).repeat(4000, 1)
+        labels = (torch.arange(4000) % 4 == 0).long()
+        assert fit_temperature(logits, labels) == pytest.approx(scale / math.log(3), rel=0.02)
+
+
 def test_a_threshold_is_the_smallest_confidence_that_reaches_the_precision():
     confidences = torch.tensor([0.9, 0.8, 0.7, 0.6, 0.5])
     right = torch.tensor([True, True, True, False, False])

@@ -111,6 +111,9 @@ def test_the_threshold_is_that_of_95_per_cent():
     wrong = torch.arange(40) > 0  # the least confident one: (1 + 1) / 41 is not within 4 per cent
     assert dataclasses.replace(original, right=wrong).threshold() == pytest.approx(0.5)
     assert dataclasses.replace(original, right=wrong).threshold(0.96) > 0.51
+    three = torch.arange(40) > 2  # (3 + 1) / 41 is within 10 per cent, but not within 5
+    assert dataclasses.replace(original, right=three).threshold(0.9) == 0.5 < original.confidences[1]
+    assert dataclasses.replace(original, right=three).threshold() > 0.5
 
 
 def test_states_of_torch_change_no_head():

@@ -46,6 +46,15 @@ def test_three_images_of_a_class_count_as_much_in_ridge_as_one_of_another():
     np.testing.assert_allclose(one, other, atol=1e-12)
 
 
+def test_settings_begin_with_the_one_closest_to_the_texts_alone():
+    """Ties go to the first: a weight of 0 is the texts alone, and a large penalty leaves little beside them."""
+    weights = [setting.weight for setting in Prototypes.settings()]
+    penalties = [setting.penalty for setting in Ridge.settings()]
+    assert weights[0] == 0
+    assert weights == sorted(weights)
+    assert penalties == sorted(penalties, reverse=True)
+
+
 # ------------------------------------------------------------------------------------------- slow oracles, in loops
 
 
