@@ -38,10 +38,30 @@ def test_errors_come_first_and_the_surest_first_in_each_group(picture, in_tmp):
     assert page.index("Errors") < page.index("84%") < page.index("<h2>cat")
 
 
+def test_each_group_shows_its_share_of_the_pictures(picture, in_tmp, monkeypatch):
+    """Six pictures for errors, cats and dogs: two of each, of which errors have none."""
+    monkeypatch.setattr("wsoup.photos.sheet.MOST_PICTURES", 6)
+    given = [Prediction(Photo(picture, None), [name], [0.9]) for name in ("cat", "cat", "cat", "dog", "dog", "dog")]
+    page = sheet_of(given, in_tmp)
+    assert page.count("<figure>") == 4
+    assert "of each group up to 2 are shown" in page
+    assert "<h2>cat <small>3</small></h2>" in page
+
+
 def test_a_label_is_text_on_the_page(picture, in_tmp):
     page = sheet_of([Prediction(Photo(picture, LABEL), ["cat"], [0.9])], in_tmp)
     assert "is &lt;b onclick=alert(1)&gt;&amp;<br>" in page
     assert LABEL not in page
+
+
+def test_a_class_name_is_text_on_the_page(picture, in_tmp):
+    """In the heading of its photos, and as the answer of an error."""
+    escaped = "&lt;b onclick=alert(1)&gt;&amp;"
+    heading = sheet_of([Prediction(Photo(picture, None), [LABEL], [0.9])], in_tmp)
+    assert f"<h2>{escaped} <small>1</small></h2>" in heading
+    error = sheet_of([Prediction(Photo(picture, "cat"), [LABEL], [0.9])], in_tmp)
+    assert f"<b>{escaped}</b>, is cat<br>" in error
+    assert LABEL not in heading + error
 
 
 def test_no_escape_character_is_in_a_page_or_a_table(picture, in_tmp):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -21,8 +22,10 @@ def test_common_words_come_most_common_first() -> None:
     assert len(set(words)) == 10_000
     assert all(word.isascii() and word.isalpha() and word.islower() and len(word) > 1 for word in words)
     assert not pools.OFFENSIVE & set(words)
-    with pytest.raises(PoolError, match=r"candidates.words.count is 1000000, but wordfreq has \d+ such words"):
+    with pytest.raises(PoolError, match=r"candidates.words.count is 1000000, but wordfreq has \d+ such words") as error:
         pools.common_words(1_000_000)
+    (most,) = re.findall(r"wordfreq has (\d+)", str(error.value))
+    assert len(pools.common_words(int(most))) == int(most)
 
 
 def test_words_are_read_from_a_file(tmp_path: Path) -> None:
@@ -41,6 +44,17 @@ def test_descriptors_of_several_files_are_distinct_and_in_order(tmp_path: Path) 
         "which has fur",
         "which is a tail",
         "which can fly",
+    ]
+
+
+def test_descriptors_of_a_json_file_are_sorted_with_their_final_period(tmp_path: Path) -> None:
+    """As in the authors' list: a space and a comma come before a period, so the longer text wins a tie."""
+    path = write(tmp_path / "a.json", '{"cat": ["fur", "claws", "claws, long", "claws that hurt"]}')
+    assert pools.descriptors([path]) == [
+        "which has claws that hurt",
+        "which has claws, long",
+        "which has claws",
+        "which has fur",
     ]
 
 

@@ -8,6 +8,7 @@ import open_clip
 import pytest
 import torch
 
+from wsoup.base.errors import ModelError
 from wsoup.texts.tokens import SplitTokenizer, token_lengths
 from wsoup.towers import models as towers
 
@@ -75,3 +76,31 @@ def test_a_tokenizer_that_merges_across_the_split_is_detected():
         return plain([text.replace("cat, s", "cats") for text in texts])
 
     assert SplitTokenizer(merging, reads=largest).safe(["a cat,"], [" sharp", " old"]) == [False, False]
+
+
+def test_a_difference_counts_up_to_a_text_that_just_fills_the_context():
+    """Start, 72 times "a", cat, comma, sharp and end are 77 tokens; the whole, with "cats", has 75."""
+    plain = open_clip.SimpleTokenizer()
+
+    def merging(texts):
+        return plain([text.replace("cat, sharp", "cats") for text in texts])
+
+    splitter = SplitTokenizer(merging, reads=largest)
+    assert len(splitter.prefixes(["a " * 72 + "cat,"])[0] + splitter.suffixes([" sharp"])[0]) == 77
+    assert splitter.safe(["a " * 72 + "cat,"], [" sharp"]) == [False]
+
+
+@pytest.mark.parametrize("n_start", [0, 1, 2])
+def test_null_tokens_need_exactly_one_start_token(n_start):
+    """What comes before them is cut at the start token."""
+
+    def tokenizer(texts):
+        rows = [[7] * n_start + [5] * min(8, len(text.split())) + [9] for text in texts]
+        return torch.tensor([row + [0] * (12 - len(row)) for row in rows])
+
+    splitter = SplitTokenizer(tokenizer, reads=largest)
+    if n_start == 1:
+        splitter.check_offset(["a cat,"], [" sharp."], token_offset=3)
+    else:
+        with pytest.raises(ModelError, match="token offset 3 needs a tokenizer that puts one start token before"):
+            splitter.check_offset(["a cat,"], [" sharp."], token_offset=3)
