@@ -96,6 +96,7 @@ def door(
         ({"names": ["a", 3]}, "names.1 is 3; expected text"),
         ({"names": 3}, "names is 3; expected a list"),
         ({"sizes": {"mean": [0.5, "x"]}}, "sizes.mean.1 is 'x'; expected a number"),
+        ({"mode": 3}, "mode is 3; expected one of centroid, score_mean"),
         ({"mode": "centroids"}, "mode is 'centroids'; expected one of centroid, score_mean; did you mean 'centroid'?"),
     ],
 )

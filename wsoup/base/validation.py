@@ -89,7 +89,9 @@ def one_of(value: object, *, expected: str) -> str:
     listed = f"one of {', '.join(names)}"
     if len(names) == 1:
         listed = names[0]
-    near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)
+    if not isinstance(value, str):
+        return listed  # an object of a user's may not even have a text
+    near = difflib.get_close_matches(value, names, n=1, cutoff=0.5)
     if not near:
         return listed
     return f"{listed}; did you mean {near[0]!r}?"
