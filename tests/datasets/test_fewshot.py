@@ -91,6 +91,14 @@ def test_a_pickle_of_another_machine_lists_images_by_the_end_of_their_paths(pick
         assert pickled(pickles, paths=paths) == [paths[i] for i in (1, 2, 5, 6, 9, 10)]
 
 
+def test_images_of_a_pickle_come_by_label_and_then_by_path(pickles: Path) -> None:
+    """The last class lies in a folder whose name comes first."""
+    plain = [path.removeprefix("imagenet/images/train/") for path in IMAGES]
+    paths = [*plain[:8], *IMAGES[8:]]
+    assert min(paths) == paths[8]
+    assert pickled(pickles, paths=paths) == [paths[i] for i in (1, 2, 5, 6, 9, 10)]
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [
@@ -111,6 +119,9 @@ def test_a_pickle_with_another_number_of_images(pickles: Path) -> None:
     (pickles / "shot_2-seed_1.pkl").rename(pickles / "shot_3-seed_1.pkl")
     with pytest.raises(DataError, match=r"shot_3-seed_1.pkl: class 'tench' has 2 images, expected 3"):
         pickled(pickles, shots=3)
+    (pickles / "shot_3-seed_1.pkl").rename(pickles / "shot_1-seed_1.pkl")
+    with pytest.raises(DataError, match=r"shot_1-seed_1.pkl: class 'tench' has 2 images, expected 1"):
+        pickled(pickles, shots=1)
     with pytest.raises(MissingError, match=r"shot_2-seed_1.pkl does not exist; copy CoOp's few-shot splits there"):
         pickled(pickles)
 

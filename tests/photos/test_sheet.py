@@ -64,6 +64,20 @@ def test_a_class_name_is_text_on_the_page(picture, in_tmp):
     assert LABEL not in heading + error
 
 
+def test_a_file_name_is_text_on_the_page(in_tmp):
+    name = "it's <b>&.png"
+    Image.new("RGB", (40, 30), "grey").save(name)
+    page = sheet_of([Prediction(Photo(name, None), ["cat"], [0.9])], in_tmp)
+    assert "alt='it&#x27;s &lt;b&gt;&amp;.png'" in page
+    assert "<b>" not in page
+    assert "it's" not in page
+
+
+def test_the_share_of_right_photos_is_of_those_with_a_label(picture, in_tmp):
+    given = [Prediction(Photo(picture, "cat"), ["cat"], [0.9]), Prediction(Photo(picture, None), ["cat"], [0.9])]
+    assert "<p>2 photos, 100.00 % (1 of 1) right; of each group" in sheet_of(given, in_tmp)
+
+
 def test_no_escape_character_is_in_a_page_or_a_table(picture, in_tmp):
     answer = Prediction(Photo(picture, "\x1b[31mred"), ["\x1b[32mgreen"], [0.9])
     assert "\x1b" not in sheet_of([answer], in_tmp)

@@ -14,15 +14,19 @@ import yaml
 
 from stages import score as stage
 from wsoup.base.errors import MismatchError
-from wsoup.core.scoring import normalize
+from wsoup.core.scoring import decide, normalize
 from wsoup.disk import store
 from wsoup.disk.features import ImageFeatures, read_features, write_features
 from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
+from wsoup.params.section import load
 from wsoup.search.rank import statistics
 from wsoup.search.rank.lists import write_pool
+from wsoup.search.rank.meter import Meter
 from wsoup.search.rank.pools import common_words
 from wsoup.search.rank.ranking import read_ranked
+from wsoup.search.rank.source import load_source
+from wsoup.texts.run import Run
 
 NAMES = ["red cat", "blue dog", "green bird", "fish", "tree"]
 WORDS = common_words(30)
@@ -70,6 +74,33 @@ def test_the_table_has_every_candidate_for_every_seed(artifacts, tiny_encoder):
         assert best.texts == sorted(WORDS, key=lambda text: -lines[text]["n_correct"])
         assert best.n_correct.tolist() == [lines[text]["n_correct"] for text in best.texts]
         assert best.cost.texts == 30
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_texts_and_class_name_have_the_final_period_only_if_the_pool_says_so(artifacts, tiny_encoder, first):
+    """Both, one after the other: what is kept of a run is not taken for the other's."""
+    params = yaml.safe_load(Path("params.yaml").read_text())
+    right_by_name = []
+    for period in (first, not first):
+        params["candidates"]["words"]["period"] = period
+        Path("params.yaml").write_text(yaml.safe_dump(params))
+        run()
+        source = load_source(Run.of(owner(), load(stage.Wanted)))
+        (name_alone,) = source.text_blocks([""], period=period)
+        table = store.read_table(artifacts.scores("words")).to_pylist()
+        for seed in (1, 2):
+            lines = {line["text"]: line for line in table if line["seed"] == seed}
+            counts = Meter(source, seed=seed, period=period).count(["", *WORDS]).tolist()
+            assert [lines[text]["n_correct"] for text in ("", *WORDS)] == counts
+            before = decide(*source.images_of(seed), name_alone).right[0]
+            right_by_name.append(before.tolist())
+            (block,) = source.text_blocks(WORDS, period=period)
+            for word, after in zip(WORDS, decide(*source.images_of(seed), block).right, strict=True):
+                gained, lost = int((after & ~before).sum()), int((before & ~after).sum())
+                variance = gained + lost - (gained - lost) ** 2 / 40
+                assert lines[word]["gain_se"] == pytest.approx(variance**0.5, abs=1e-9)
+        assert read_ranked(artifacts.scores("words"), seed=1, encoder=tiny_encoder.id).period is period
+    assert right_by_name[:2] != right_by_name[2:], "the period decides which images the class name gets right"
 
 
 def test_a_split_with_images_that_are_not_embedded_is_refused(artifacts, tiny_encoder):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -81,6 +82,23 @@ def test_resume_keys_hold_m_except_that_chains_do_not_depend_on_it(kind, source,
     assert (few == many) is (kind == "chains")
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_resume_keys_hold_what_a_part_depends_on_and_nothing_of_another_seed(kind, source, ranked):
+    """Likelihoods decide the kind `top` alone; the final period and the images of its seed every kind."""
+    both = replace(source, subsets={1: torch.arange(30), 2: torch.arange(30, 60)})
+    moved = source.image_features.clone()
+    moved[40] = moved[41]
+    likelier = replace(ranked, log_likelihood=ranked.log_likelihood / 2)
+    definition = define(kind)
+    key = Search(definition, ranked, both, 1).inputs
+    assert (Search(definition, likelier, both, 1).inputs == key) is (kind != "top")
+    assert Search(definition, replace(ranked, period=not ranked.period), both, 1).inputs != key
+    assert Search(definition, ranked, replace(both, image_features=moved), 1).inputs == key
+    assert Search(definition, ranked, replace(both, image_features=moved), 2).inputs != (
+        Search(definition, ranked, both, 2).inputs
+    )
+
+
 @pytest.mark.parametrize("kind", ["chains", "joint"])
 def test_every_chain_has_its_own_draw(kind, source, ranked):
     definition = define(kind)
@@ -133,6 +151,11 @@ def test_final_counts_are_of_the_texts_that_are_evaluated(kind, period, source, 
     judged = features.cumsum(dim=0) if kind in ("greedy", "joint") else features
     counts = decide(*source.images_of(1), normalize(judged)).right.sum(dim=1).tolist()
     assert [member.n_correct for member in members] == counts
+
+
+def test_the_class_name_is_counted_beside_the_first_part_alone(source, ranked):
+    search = Search(define("chains"), ranked, source, 1)
+    assert ["class_name_correct" in json.loads(search.part(number)) for number in range(3)] == [True, False, False]
 
 
 @pytest.mark.parametrize("kind", ["top", "sample"])

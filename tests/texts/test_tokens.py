@@ -78,6 +78,19 @@ def test_a_tokenizer_that_merges_across_the_split_is_detected():
     assert SplitTokenizer(merging, reads=largest).safe(["a cat,"], [" sharp", " old"]) == [False, False]
 
 
+def test_every_class_name_that_is_not_plain_is_compared():
+    """One of forty, between those that are compared anyway."""
+    plain = open_clip.SimpleTokenizer()
+
+    def merging(texts):
+        return plain([text.replace("jalapeño, s", "s") for text in texts])
+
+    names = [f"a cat {i}," for i in range(40)]
+    names[7] = "a jalapeño,"
+    assert SplitTokenizer(merging, reads=largest).safe(names, [" sharp", " old"]) == [False, False]
+    assert SplitTokenizer(plain, reads=largest).safe(names, [" sharp", " old"]) == [True, True]
+
+
 def test_a_difference_counts_up_to_a_text_that_just_fills_the_context():
     """Start, 72 times "a", cat, comma, sharp and end are 77 tokens; the whole, with "cats", has 75."""
     plain = open_clip.SimpleTokenizer()

@@ -48,6 +48,11 @@ def test_a_token_with_the_id_of_padding_counts():
         check_fits(["!~" * 45 + " a"], stems=["a cat"], tokenizer=tokenizer, step="-")
 
 
+def test_a_text_of_padding_alone_has_no_tokens():
+    """SigLIP's empty text; its end is the padding."""
+    assert token_lengths(["", "a cat", "a cat, old."], tokenizer=like_siglip).tolist() == [0, 2, 5]
+
+
 def test_class_prompts_that_tokenise_alike_are_refused():
     tokenizer = open_clip.get_tokenizer("ViT-B-32")
     for first, second in (("a Blue", "a blue"), ("a caf\u00e9", "a cafe\u0301")):
