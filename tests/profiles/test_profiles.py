@@ -117,6 +117,18 @@ def test_options_of_the_papers_profile_are_keys_of_params_yaml() -> None:
     assert of_paper(model="RN50", pretrained="yfcc15m").encoder.pretrained == "yfcc15m"
 
 
+@pytest.mark.parametrize("options", [{}, {"model": "ViT-L-14"}, {"gpt_descriptors": "gpt"}])
+def test_the_papers_profile_names_bf16_where_the_processor_is_fast_at_it(monkeypatch, options) -> None:
+    texts = {}
+    for fast in (False, True):
+        monkeypatch.setattr("wsoup.profiles.files.has_fast_bf16", lambda fast=fast: fast)
+        texts[fast] = Paper("/data", **options).text()
+    comment = "# fp32 | bf16 (fast on this processor; docs/performance.md) | fp16 (autocast) |"
+    assert comment in texts[True]
+    assert texts[True].replace(comment, "# fp32 | bf16 | fp16 (autocast) |") == texts[False]
+    assert yaml.safe_load(texts[True]) == yaml.safe_load(texts[False])
+
+
 def test_weights_in_a_file_are_watched(tmp_path) -> None:
     weights = tmp_path / "weights.safetensors"
     weights.touch()

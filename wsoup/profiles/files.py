@@ -24,6 +24,7 @@ from wsoup.paper.settings import Settings
 from wsoup.paper.tables import ENCODERS, single_texts
 from wsoup.params.reading import parse_yaml
 from wsoup.runtime.git import git
+from wsoup.runtime.processor import has_fast_bf16
 from wsoup.search.rank.lists import texts_of
 
 DATA = project.file("data")
@@ -41,6 +42,8 @@ TOY_HEAD = """\
 TOY_ITERATIONS = 150
 DESCRIPTOR_SOUPS = ("soups.descriptor", "soups.descriptor_sample")
 """Keys removed from the template if there are no descriptors."""
+FAST_BF16 = "# fp32 | bf16 (fast on this processor; docs/performance.md) |"
+"""In the comment of `encoder.precision`."""
 NEEDS = """\
 the paper's descriptors are needed: --gpt-descriptors DIR with the files of gpt_descriptors/ in \
 github.com/Chris210634/word_soups (first published in sachit-menon/classify_by_description_release): \
@@ -196,6 +199,14 @@ def demo(group: str | None = None) -> str:
     return filled(template("demo"), values, head=TOY_HEAD.format(group=group))
 
 
+def _template_of_paper() -> str:
+    """The paper's template; where this machine multiplies bf16 fast, the comment of `encoder.precision` says so."""
+    text = template("paper")
+    if not has_fast_bf16():
+        return text
+    return text.replace("# fp32 | bf16 |", FAST_BF16, 1)
+
+
 @dataclass(frozen=True)
 class Paper:
     """The paper's params.yaml, by the options of `wsoup profile paper`; no file needs to be there yet.
@@ -255,10 +266,10 @@ class Paper:
         values |= self._waffle()
         if gpt is None:
             values |= dict.fromkeys(DESCRIPTOR_SOUPS)
-            return filled(template("paper"), values, head=WITHOUT)
+            return filled(_template_of_paper(), values, head=WITHOUT)
         values["candidates.descriptors.paths"] = [f"{gpt}/descriptors_imagenet.json"]
         values["candidates.watch"] = gpt
-        return filled(template("paper"), values)
+        return filled(_template_of_paper(), values)
 
     def _encoder(self) -> dict[str, Any]:
         """Values for `filled`: the model and its weights, if they are not the template's."""
