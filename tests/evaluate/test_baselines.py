@@ -20,6 +20,7 @@ from wsoup.search.rank import gpt, gpt_classes, wording
 from wsoup.towers.models import ensemble_templates, imagenet_class_names
 
 POOL = [f"which is {word}" for word in ("red", "blue", "old", "wet", "tall", "thin")]
+CHAINS = (([5, 5, 5], 1), ([5, 5], 1), ([5, 5, 5], 2))
 WORDS = ["hatch", "injuring", "slab", "digital", "bins", "magnets", "keep"]
 
 
@@ -71,6 +72,19 @@ def test_random_chains_have_the_given_lengths_and_distinct_words():
     chains = random_chains(WORDS, lengths=[1, 3, 7], seed=4)
     assert [len(chain.split()) for chain in chains] == [1, 3, 7]
     assert all(len(set(chain.split())) == len(chain.split()) for chain in chains)
+
+
+def test_each_random_chain_has_a_draw_of_its_own_and_of_its_seed():
+    one, again, two = (random_chains(WORDS, lengths=lengths, seed=seed) for lengths, seed in CHAINS)
+    assert one[:2] == again
+    assert one[0] != one[1]
+    assert one != two
+    assert random_descriptors(POOL, m=6, seed=1) != random_descriptors(POOL, m=6, seed=2)
+
+
+def test_waffle_of_words_has_as_many_words_as_a_class_name():
+    (text,) = waffle(WORDS, characters=["b"], class_names=["great red foxes"], m=1, seed=1)
+    assert len(text.removeprefix(", which has ").split()) == 3
 
 
 def test_the_ensemble_keeps_what_the_template_says_after_the_class_name():

@@ -61,9 +61,14 @@ def test_a_tuned_model_is_evaluated_with_its_own_seed_only():
     rows = tuned_rows(MATERIAL, params=PARAMS, seed=2, trained=ALL)
     assert {row.seeds for row in rows} == {(2,)}
     assert Row("word_soup", (2,), ("hatch", "keep slab bins")) in rows
-    assert {(row.method, row.m) for row in rows if row.method in ("waffle", "random_descriptors")} == {
-        ("waffle", 4),
-        ("random_descriptors", 4),
+    assert {(row.method, row.m, row.offsets) for row in rows} == {
+        ("class_name", 1, (0,)),
+        ("random_descriptors", 4, (0,)),
+        ("waffle", 4, (0,)),
+        ("descriptor_soup", 2, (0,)),
+        ("descriptor_soup", 2, (0, 5)),
+        ("word_soup", 2, (0,)),
+        ("upper_bound", 2, (0,)),
     }
 
 
@@ -78,6 +83,19 @@ def test_single_texts_are_members_of_the_first_seed_and_random_texts():
     assert {row.seeds for row in alone} == {(1,)}
     counts = {method: sum(row.method == method for row in alone) for method in {row.method for row in alone}}
     assert counts == {"random_descriptors": 6, "random_chains": 2, "descriptor_soup": 3, "word_soup": 2}
+
+
+def test_at_most_eight_members_are_evaluated_alone():
+    ten = [f"w{i}" for i in range(10)]
+    long = dataclasses.replace(MATERIAL, soups={"word": {1: ten, 2: ten}})
+    rows = pretrained_rows(long, params=PARAMS)
+    assert [row.text for row in rows if row.method == "word_soup" and row.text] == ten[:8]
+
+
+def test_a_pool_of_just_as_many_texts_as_are_drawn_is_enough():
+    three = dataclasses.replace(MATERIAL, descriptors=POOL[:3])
+    drawn = [row for row in pretrained_rows(three, params=PARAMS) if row.method == "random_descriptors"]
+    assert max(row.m for row in drawn) == 3
 
 
 def test_equal_members_of_a_soup_are_evaluated_alone_once():

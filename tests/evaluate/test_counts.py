@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 
@@ -162,6 +163,22 @@ def test_null_tokens_follow_a_rows_own_formula(texts, tests):
     wording, code = (Row("s", (1,), ("old",), offsets=(3,), offset_formula=name) for name in ("wording", "code"))
     features = [mean_texts([row], tests=tests[:1], text_encoder=texts).means for row in (wording, code)]
     assert not torch.allclose(*features, atol=1e-3)
+
+
+def test_a_resume_key_holds_everything_that_decides_a_block(texts, tests, monkeypatch):
+    kept = []
+    monkeypatch.setattr(counts, "_finished", lambda parts, run, label: kept.append(parts) or {})
+    rows = [
+        Row("s", (1,), ("old",), offsets=(3,)),
+        Row("s", (1,), ("new",), offsets=(3,)),
+        Row("s", (1,), ("old",), offsets=(0, 3)),
+        Row("s", (1,), ("old",), offsets=(3,), offset_formula="code"),
+    ]
+    for row, some in [*((row, tests[:1]) for row in rows), (rows[0], tests[2:])]:
+        with pytest.raises(KeyError):  # nothing was computed
+            mean_texts([row], tests=some, text_encoder=texts, run=object())
+    keys = [json.dumps([part.inputs for part in parts.values()]) for parts in kept]
+    assert len(set(keys)) == 5
 
 
 def test_blocks_of_class_prompts_change_nothing(texts, tests, monkeypatch):

@@ -104,17 +104,20 @@ def test_random_controls_have_as_many_texts_of_the_same_pool_and_length():
     assert set(drawn["random_beside_descriptor", (1,)]) <= set(material.descriptors)
 
 
-def test_flips_are_the_images_that_exactly_one_row_gets_right(texts, tests):
+@pytest.mark.parametrize("mode", ["centroid", "score_mean"])
+def test_flips_are_the_images_that_exactly_one_row_gets_right(texts, tests, mode):
     before, after = Row("class_name", (1,), ("",)), Row("soup", (1,), ("sharp", "old"))
     classifiers = mean_texts([before, after], tests=tests, text_encoder=texts)
     answers = answers_of(classifiers, tests=tests)
-    changes = [predictions(of_dataset, pair=(before, after), mode="centroid") for of_dataset in answers]
+    changes = [predictions(of_dataset, pair=(before, after), mode=mode) for of_dataset in answers]
     turned = flips(changes).to_pylist()
     expected = []
     for test in tests:
         for i in range(len(test.labels)):
             x, label = test.image_features[i], int(test.labels[i])
-            first, second = (int((F.normalize(mean, dim=-1) @ x).argmax()) for _, mean in classifiers.of(test))
+            means = [mean for _, mean in classifiers.of(test)]
+            classes = [F.normalize(mean, dim=-1) for mean in means] if mode == "centroid" else means
+            first, second = (int((of_classes @ x).argmax()) for of_classes in classes)
             if (first == label) != (second == label):
                 expected.append((test.name, 100 + i, label, first, second))
     assert [tuple(row.values()) for row in turned] == expected

@@ -11,7 +11,7 @@ from evaluate_cases import NAMES, images
 from wsoup.disk import store
 from wsoup.disk.features import ImageFeatures, write_features
 from wsoup.disk.files import Artifacts
-from wsoup.evaluate.testsets import ClassPrompts, load_tests
+from wsoup.evaluate.testsets import ClassPrompts, identity, load_tests
 
 
 def test_a_test_set_is_what_its_files_say(in_tmp, tiny_encoder):
@@ -62,3 +62,20 @@ def test_shifts_share_the_class_prompts_of_the_source(tests):
     pets = ["a photo of a dog, a type of pet", "a photo of a cat, a type of pet"]
     assert classes.stems == ["a photo of a red fox", "a photo of a cat", "a photo of a oak", *pets]
     assert [classes.of(test).tolist() for test in tests] == [[0, 1, 2], [0, 1], [3, 4]]
+
+
+def test_the_identity_of_test_sets_is_all_that_decides_their_counts():
+    test = images("photo", role="xd", names=NAMES, n=5, width=4)
+    moved, relabelled = test.image_features.clone(), test.labels.clone()
+    moved[0], relabelled[0] = moved[1], (relabelled[0] + 1) % 3
+    others = [
+        replace(test, name="other"),
+        replace(test, role="dg"),
+        replace(test, template="a {}."),
+        replace(test, class_names=[*NAMES[:2], "elm"]),
+        replace(test, image_features=moved),
+        replace(test, labels=relabelled),
+    ]
+    assert identity([test]) == identity([replace(test, attributes={"root": "elsewhere"})])
+    for other in others:
+        assert identity([other]) != identity([test])

@@ -222,6 +222,34 @@ def test_a_gain_that_depends_on_one_dataset_names_it(tmp_path):
     }
 
 
+def test_one_of_three_datasets_says_nothing_about_other_datasets(tmp_path):
+    """Gains of 0, 30 and 0 points have a standard error of 10 over datasets."""
+    roles = {"photo": "source", "pets": "xd", "eurosat": "xd", "cars": "xd"}
+    judgement = judge(tmp_path, soups={"word": WORD}, roles=roles, only="eurosat")
+    on_targets = [judged for judged in judgement.comparisons if judged.role == "xd"]
+    assert {judged.fixed.word for judged in on_targets} == {"better"}
+    assert {judged.resampled.word for judged in on_targets} == {"noise"}
+
+
+def test_a_head_that_lacks_a_dataset_of_a_place_does_not_compete_there(tmp_path):
+    write_head(tmp_path, "ridge", chance=0.95)  # on photo and sketch
+    roles = {"photo": "source", "sketch": "xd", "pets": "xd"}
+    judgement = judge(tmp_path, heads=["ridge"], roles=roles)
+    assert {role: "head" in answer.accuracy for role, answer in judgement.answers.items()} == {
+        "source": True,
+        "xd": False,
+    }
+
+
+def test_a_finetuned_model_does_not_compete_for_photos(tmp_path):
+    """It is the best, but training is another effort."""
+    write_method(tmp_path, "coop_diverse", chance=0.99)
+    made = {"methods": {"coop_diverse": "word"}, "method": "coop_diverse", "question": "photos"}
+    judgement = judge(tmp_path, **made)
+    assert judgement.answers["source"].accuracy["finetuned"] == pytest.approx(99, abs=1)
+    assert {said.advice.partition(":")[0] for said in judgement.answers.values()} == {"Use the word soup"}
+
+
 def test_the_curve_soup_is_not_judged(tmp_path):
     judgement = judge(tmp_path, soups={"word": WORD, "word_curve": WORD})
     assert {judged.soup for judged in judgement.comparisons} == {"word"}

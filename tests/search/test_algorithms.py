@@ -71,6 +71,8 @@ def test_descriptor_soup_by_hand():
     pool, features = ["left", "right", "wild"], torch.stack([text(40), text(-40), text(170)])
     members = greedy_soup(pool, features=blocks_of(features, pool, 3), measure=right_on(images, labels), m=3)
     assert [(m.text, m.n_correct) for m in members] == [("left", 3), ("right", 4)]
+    alone = greedy_soup(pool, features=blocks_of(features, pool, 3), measure=right_on(images, labels), m=1)
+    assert [m.text for m in alone] == ["left"]
 
 
 def test_an_empty_pool_is_an_error():
