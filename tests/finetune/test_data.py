@@ -19,6 +19,7 @@ from wsoup.base.errors import ChangedError, DataError, MissingError
 from wsoup.disk.store import sha256_file
 from wsoup.finetune.augment import FewShotImages, crop_box
 from wsoup.finetune.batches import batch_positions, wrapped_positions
+from wsoup.finetune.loading import Batches
 from wsoup.finetune.params import AugmentParams
 from wsoup.finetune.training_set import TrainingSet, start_words
 
@@ -41,6 +42,30 @@ def test_every_class_and_image_appears_before_any_repeats():
     half = Counter(int(i) for t in range(3) for i in batch_positions(LABELS, batch_size=5, seed=1, iteration=t))
     assert set(half.values()) == {1}
     assert len({tuple(batch_positions(LABELS, batch_size=5, seed=seed, iteration=0)) for seed in range(9)}) > 1
+
+
+def orders(sampler, *, seed: int, iterations: range) -> dict[int, list[int]]:
+    """In which order each of five classes shows its images, all five in every batch."""
+    shown: dict[int, list[int]] = {c: [] for c in range(5)}
+    for t in iterations:
+        for i in sampler(LABELS, batch_size=5, seed=seed, iteration=t).tolist():
+            shown[int(LABELS[i])].append(i % 3)
+    return shown
+
+
+@pytest.mark.parametrize("sampler", [batch_positions, wrapped_positions])
+def test_classes_rounds_and_seeds_each_have_an_order_of_their_own(sampler):
+    """Of three images there are six orders: five classes, the next three rounds or another seed hardly repeat them."""
+    first, later, other = (
+        orders(sampler, seed=1, iterations=range(3)),
+        orders(sampler, seed=1, iterations=range(3, 6)),
+        orders(sampler, seed=2, iterations=range(3)),
+    )
+    assert len({tuple(images) for images in first.values()}) > 1
+    assert first != later
+    assert first != other
+    classes = [tuple(LABELS[sampler(LABELS, batch_size=5, seed=1, iteration=t)].tolist()) for t in range(6)]
+    assert len(set(classes)) > 3, "each round visits the classes in a new order"
 
 
 def test_wrapped_rounds_continue_within_a_batch_and_an_epoch_has_each_image_once():
@@ -89,6 +114,27 @@ def test_every_other_image_is_flipped(tiny_encoder, tmp_path):
     dark_left = np.repeat(np.linspace(0, 250, 16, dtype=np.uint8)[None, :, None], 16, axis=0).repeat(3, axis=2)
     drawn = one_image(tiny_encoder, tmp_path / "a.png", dark_left, finetune_params().augment)
     assert 75 < sum(bool(pixels[..., 0].mean() > pixels[..., -1].mean()) for pixels in drawn) < 125
+
+
+def test_pixels_depend_on_the_seed_and_the_iteration(tiny_encoder, tmp_path):
+    """One image of one class, so that every batch has the same positions."""
+    noise = np.random.default_rng(0).integers(0, 255, (40, 40, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(tmp_path / "a.png")
+    path = str(tmp_path / "a.png")
+    source = TrainingSet([path], [sha256_file(path)], np.array([0]), ["a"], "a {}.", [""])
+    shared = finetune_params()
+    made = {"encoder": tiny_encoder, "method": shared.methods["coop"], "shared": shared}
+    one, again, two = (Batches(source, seed=seed, **made) for seed in (1, 1, 2))
+    assert torch.equal(one.load(0)[0], again.load(0)[0])
+    assert not torch.equal(one.load(0)[0], one.load(1)[0])
+    assert not torch.equal(one.load(0)[0], two.load(0)[0])
+
+
+@pytest.mark.parametrize(("batches", "sampler"), [("distinct", batch_positions), ("wrapped", wrapped_positions)])
+def test_params_name_the_sampler(tiny_encoder, colours, batches, sampler):
+    shared = finetune_params(batches=batches)
+    made = Batches(colours, encoder=tiny_encoder, method=shared.methods["coop"], shared=shared, seed=1)
+    assert made.positions is sampler
 
 
 @given(width=st.integers(1, 300), height=st.integers(1, 300))

@@ -234,6 +234,13 @@ def test_added_parts_by_hand():
     assert weight(torch.tensor([[1.0, 5.0], [1.0, 5.0]])).tolist() == [[2.0, 10.0], [3.0, 15.0]]
 
 
+def test_random_updates_start_small():
+    """Normal with a standard deviation of 0.02, and the other factor at zero."""
+    update = LowRank(256, rank=8)
+    assert float(update.down.detach().std()) == pytest.approx(0.02, rel=0.1)
+    assert not update.up.any()
+
+
 def test_two_steps_equal_a_parameter_listed_twice():
     """Against torch's SGD with the same parameter listed twice."""
     ours, theirs = (torch.nn.Parameter(torch.tensor([1.0, -2.0])) for _ in range(2))

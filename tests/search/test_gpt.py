@@ -51,6 +51,14 @@ def test_classes_are_matched_by_normalised_name_never_by_order() -> None:
     assert by_class == {"hip-hop": ["a"], "Apply_Eye_Makeup": ["b"]}
 
 
+def test_names_that_differ_by_a_digit_are_different_classes() -> None:
+    keys = {"737-200": ["a"], "747-200": ["b"]}
+    assert gpt_classes.matched(keys, class_names=["747 200", "737 200"], origin="x") == {
+        "747 200": ["b"],
+        "737 200": ["a"],
+    }
+
+
 @pytest.mark.parametrize(("ours", "theirs"), [("newt", "eft"), ("newt", "smooth newt"), ("tights", "maillot")])
 def test_known_aliases_of_imagenet_are_matched_where_a_class_has_no_key_of_its_own(ours: str, theirs: str) -> None:
     assert gpt_classes.matched({theirs: ["x"]}, class_names=[ours], origin="x") == {ours: ["x"]}

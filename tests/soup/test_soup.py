@@ -109,3 +109,11 @@ def test_soups_of_different_definitions_are_refused(tmp_path):
         together([FIRST, replace(SECOND, encoder={"model": "other", "pretrained": "p"})], origin="here")
     with pytest.raises(MissingError, match=r"holds no seed<k>.json; soups are made by stage 'soup'"):
         load_seeds(tmp_path)
+
+
+def test_a_member_may_get_every_image_right_and_no_more():
+    about = {"kind": "top", "seed": 1, "template": "a {}.", "encoder": {"model": "x", "pretrained": "y"}}
+    member = {"text": "sharp", "n_correct": 5, "n_images": 5, "trace": []}
+    assert Soup.from_json({**about, "members": [member]}, origin="x").members[0].n_correct == 5
+    with pytest.raises(MismatchError, match="6 right of 5 images"):
+        Soup.from_json({**about, "members": [{**member, "n_correct": 6}]}, origin="x")
