@@ -120,3 +120,22 @@ with interruptible(), replacing("soup.json") as temporary:
         environment = os.environ | {"PYTHONPATH": str(ROOT)}
         subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, timeout=60, check=False)
         assert {path.name for path in tmp_path.iterdir()} == left
+
+
+def test_after_an_error_no_library_prints_at_exit(tmp_path):
+    """Triton lists objects that a traceback still holds: thirty lines below the one that says what to do."""
+    program = """
+import atexit
+atexit.register(lambda: print("noise of a library"))
+import sys
+sys.argv[0] = "-m"
+import stages
+from wsoup.base.errors import DataError
+from wsoup.runtime.ending import errors_in_one_line
+
+atexit.register(lambda: print("cleaned"))
+with errors_in_one_line():
+    raise DataError("what is wrong")
+"""
+    result = run(sys.executable, "-c", program, paths=str(ROOT))
+    assert (result.returncode, result.stdout, result.stderr) == (1, "cleaned\n", "error: what is wrong\n")

@@ -44,6 +44,7 @@ def errors_in_one_line() -> Iterator[None]:
 
     This includes output that cannot be written to stdout, which Python notices too late for an exit code.
     """
+    global _exit_code
     try:
         try:
             yield
@@ -62,6 +63,8 @@ def errors_in_one_line() -> Iterator[None]:
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # do not try to write the rest again
+    # Some libraries print pages as the interpreter ends after an error: Triton lists every object still in a traceback.
+    _exit_code = 1
     raise SystemExit(1)
 
 
