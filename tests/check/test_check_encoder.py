@@ -69,6 +69,12 @@ def test_for_a_misspelt_model_or_tag_the_nearest_is_suggested():
     assert finding["error"] == ["encoder.pretrained: ViT-S-32-alt has no tag 'openai'; it has none"]
 
 
+def test_a_local_model_without_its_config_is_told_which_key(tiny_encoder_files):
+    weights = tiny_encoder_files["pretrained"]
+    finding = checked({"model": "tiny-other", "pretrained": weights, "watch": weights})
+    assert any("for a model of your own set encoder.config" in text for text in finding["error"])
+
+
 def test_weights_that_are_still_to_be_downloaded_are_said(tmp_path, monkeypatch):
     """A warning, because a network may bring them; and none where the hub's cache has them, or a file is named."""
     monkeypatch.setattr(downloads, "OF_OPEN_CLIP", tmp_path / "clip")
@@ -128,14 +134,15 @@ def test_a_tokenizer_that_needs_transformers_says_so(tmp_path):
         assert "pip install datasets transformers" in finding["error"][-1]
 
 
-def test_profile_own_writes_whole_paths_and_a_config_is_one_more_key(in_tmp, tiny_encoder_files):
+def test_profile_own_writes_whole_paths_and_takes_a_local_model(in_tmp, tiny_encoder_files):
     write_image_folder(Path("photos"), splits={"train": 2, "test": 1}, classes=COLOURS)
     Path("clip").mkdir()
     for name in ("config", "pretrained"):
         shutil.copy(tiny_encoder_files[name], "clip")
     Path("data").mkdir()
     Path("data/photo_descriptors.txt").write_text("".join(f"which has {n} corners\n" for n in range(20)))
-    options = ("--model", "tiny-clip", "--pretrained", "clip/tiny.safetensors")
+    options = ("--pretrained", "clip/tiny.safetensors", "--config", "clip/tiny-clip.json")
+    options += ("--image-mean", ".5,.4,.3", "--image-std", ".2,.2,.2", "--interpolation", "bilinear")
     code, printed, errors = run("profile", "own", "--images", "photos", *options, "--out", "params.yaml")
     assert code == 0, errors
     assert printed == ""
@@ -143,14 +150,30 @@ def test_profile_own_writes_whole_paths_and_a_config_is_one_more_key(in_tmp, tin
     assert params["encoder"]["model"] == "tiny-clip"
     assert params["encoder"]["pretrained"] == str(in_tmp / "clip" / "tiny.safetensors")
     assert params["datasets"]["photos"]["watch"] == str(in_tmp / "photos")
-    params["encoder"] |= {"config": str(in_tmp / "clip/tiny-clip.json"), "watch": str(in_tmp / "clip")}
-    Path("params.yaml").write_text(yaml.safe_dump(params))
+    assert params["encoder"]["config"] == str(in_tmp / "clip" / "tiny-clip.json")
+    assert params["encoder"]["watch"] == str(in_tmp / "clip")
+    assert params["encoder"]["image_mean"] == [0.5, 0.4, 0.3]
+    assert params["encoder"]["image_std"] == [0.2, 0.2, 0.2]
+    assert params["encoder"]["interpolation"] == "bilinear"
     code, printed, errors = run("check")
     assert code == 0, printed + errors
     assert printed.startswith("encoder: tiny-clip: 1 million parameters\n")
     code, _, errors = run("profile", "own", "--images", "photos", "--pretrained", "")
     assert code == 1, errors
     assert "--pretrained is empty, which would mean random weights" in errors
+    for wrong, expected in (
+        (["--model", "tiny-clip", "--pretrained", "clip/tiny.safetensors"], "give --config FILE"),
+        (["--config", "clip/tiny-clip.json"], "is a model without weights; add --pretrained FILE"),
+        (["--pretrained", "clip/tiny.safetensors"], "name its model, too"),
+    ):
+        code, printed, errors = run("profile", "own", "--images", "photos", *wrong)
+        assert (code, printed) == (1, ""), wrong
+        assert expected in errors
+    Path("elsewhere").mkdir()
+    shutil.copy("clip/tiny-clip.json", "elsewhere")
+    apart = ("--pretrained", "clip/tiny.safetensors", "--config", "elsewhere/tiny-clip.json")
+    errors = run("profile", "own", "--images", "photos", *apart)[2]
+    assert "lie in different folders; put both into one, which DVC watches" in errors
     printed = run("profile", "own", "--images", "photos", "--model", "hf-hub:laion/CLIP-ViT-B-32")[1]
     assert yaml.safe_load(printed)["encoder"].get("pretrained") is None
 

@@ -139,7 +139,7 @@ def test_a_local_config_is_watched_even_with_a_tag(tmp_path: Path) -> None:
     config, apart = tmp_path / "configs/tiny-clip.json", tmp_path / "elsewhere.safetensors"
     config.parent.mkdir()
     config.write_text("{}")
-    raw = yaml.safe_load(own(str(root), model="tiny-clip", pretrained="openai")[0])
+    raw = yaml.safe_load(own(str(root), encoder={"model": "tiny-clip", "pretrained": "openai"})[0])
     raw["encoder"] |= {"config": str(config), "watch": str(config)}
     parse_params(raw, origin="params.yaml")
     apart.touch()

@@ -31,8 +31,8 @@ def loaded(text: str) -> Params:
     return parse_params(yaml.safe_load(text), origin="params.yaml")
 
 
-def of_photos(images: object, **choices: Any) -> str:
-    return own.own(str(images), **{"model": "ViT-B-32", "pretrained": "openai", **choices})[0]
+def of_photos(images: object, *, pretrained: str = "openai", **choices: Any) -> str:
+    return own.own(str(images), encoder={"model": "ViT-B-32", "pretrained": pretrained}, **choices)[0]
 
 
 # ------------------------------------------------------------------------------------------------------ templates
@@ -284,7 +284,7 @@ def test_a_folder_of_train_and_test_is_the_source(tmp_path: Path, tiny_encoder_f
     assert params.encoder.watch == "data/nothing_to_watch.txt"
     assert params.finetune.methods == {}
     weights = tiny_encoder_files["pretrained"]
-    assert loaded(of_photos(root, pretrained=weights)).encoder.watch == weights
+    assert loaded(of_photos(root, pretrained=str(weights))).encoder.watch == weights
 
 
 def test_other_folders_are_targets_by_their_classes(tmp_path: Path) -> None:

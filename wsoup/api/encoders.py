@@ -69,6 +69,12 @@ class EncoderOptions:
             )
         return load_encoder(params, device=choose_device(device))
 
+    def check_files(self, *, origin: str) -> None:
+        """Raise ParamsError for options that make no encoder, before anything is loaded; messages name `origin`."""
+        self.check_for_a_new_encoder()
+        section = {"precision": "fp32", "watch": "data/nothing_to_watch.txt", **DEFAULTS, **self._given()}
+        self._check_together(parse(EncoderParams, section, origin=f"encoder of {origin}"))
+
     def check_for_a_new_encoder(self) -> None:
         """Raise ParamsError for a weights file alone, where no soup, head or params.yaml names its model."""
         if self.pretrained is None or self.model is not None or self.config is not None:

@@ -6,7 +6,7 @@ Heavy modules are imported inside commands, so that ``wsoup --help`` answers at 
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -266,6 +266,10 @@ def profile_own(
     classes: common.Names = None,
     model: common.Model = None,
     pretrained: common.Pretrained = "openai",
+    config: common.Config = None,
+    image_mean: common.ImageMean = None,
+    image_std: common.ImageStd = None,
+    interpolation: common.Interpolation = None,
     test_fraction: Annotated[
         float | None,
         typer.Option(help="Share of images to test on if there are no train/ and test/, for example 0.3."),
@@ -276,20 +280,29 @@ def profile_own(
     """Write a params.yaml for your own images: source and targets from a folder, with absolute paths.
 
     The default model is ViT-B-32; it may also be hf-hub:owner/name or local-dir:FOLDER.
-    A local model may need config, image_mean, image_std, interpolation or quick_gelu under
-    encoder in params.yaml, which also has template, shots and descriptors (docs/params.md).
+    A local model takes the options of `wsoup try`: --pretrained FILE --config FILE. The section
+    encoder of params.yaml has more keys, such as quick_gelu (docs/params.md).
 
     Example: wsoup profile own --images photos --out params.yaml
     """
+    from wsoup.params.inputs import EncoderParams
     from wsoup.profiles.own import own
 
     if not Path(images).is_dir():
         raise MissingError(f"--images {images} is not a folder; name one with train/<class>/ and test/<class>/")
+    encoder: dict[str, Any] = {"model": model, "pretrained": pretrained or "", "config": config}
+    encoder |= {"image_mean": image_mean, "image_std": image_std, "interpolation": interpolation}
+    given = {key: value for key, value in encoder.items() if value is not None}
+    is_local = EncoderParams.model_construct(pretrained=pretrained or None).weights_file is not None
+    if config is not None or is_local:
+        # Imported only where there are files to look at: it loads torch.
+        from wsoup.api.encoders import EncoderOptions
+
+        EncoderOptions(**given).check_files(origin="wsoup profile own")
     names_file = None if out is None else out.with_name("class_names.txt")
     profile = own(
         images,
-        model=model or "ViT-B-32",
-        pretrained=pretrained or "",
+        encoder=given,
         test_fraction=test_fraction,
         classes=classes,
         names_file=names_file,

@@ -16,6 +16,8 @@ from wsoup.params.reading import parse_yaml
 from wsoup.profiles import files
 
 TEMPLATE = "a photo of a {}."
+MODEL = "ViT-B-32"
+"""Where the user names none."""
 NOTHING_TO_WATCH = "data/nothing_to_watch.txt"
 
 
@@ -36,8 +38,7 @@ class Profile(NamedTuple):
 def own(
     images: str,
     *,
-    model: str,
-    pretrained: str,
+    encoder: Mapping[str, Any],
     test_fraction: float | None = None,
     classes: str | None = None,
     names_file: Path | None = None,
@@ -47,8 +48,9 @@ def own(
     Args:
         images: a folder with train/<class>/ and test/<class>/; or a folder of such folders, exactly one of which has
             train/ and is the source. The others are targets, with role dg if they have the same classes, else xd.
-        model: of open_clip; ``hf-hub:...`` and ``local-dir:...`` come with their weights.
-        pretrained: its tag, or a weights file.
+        encoder: keys of section encoder that the user gave. ``pretrained`` is a tag or a weights file; the models
+            ``hf-hub:...`` and ``local-dir:...`` come with their weights; the default model is ViT-B-32, or that of
+            ``config``.
         test_fraction: share of the images kept for testing if there is no train/ (`wsoup.datasets.folder.divided`):
             then `images` holds <class>/<image>.
         classes: a file of class names by folder, for the source and the targets with its classes.
@@ -79,7 +81,7 @@ def own(
         sections[source]["test_fraction"] = test_fraction
     values = {
         "source": source,
-        "encoder": _encoder(model, pretrained=pretrained),
+        "encoder": _encoder(encoder),
         "datasets": sections,
         "fewshot.shots": _shots(listings[source]),
     }
@@ -164,18 +166,46 @@ def _name(root: Path) -> str:
     return name.lstrip("-_") or "images"
 
 
-def _encoder(model: str, *, pretrained: str) -> dict[str, Any]:
-    """Section encoder; a key that is missing means the model's default."""
+def _encoder(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Section encoder, with whole paths; a key that is missing means the model's default."""
+    config = given.get("config")
+    model = given.get("model")
+    if model is None:
+        # A config names its model by its file's name.
+        model = MODEL if config is None else Path(config).stem
     values: dict[str, Any] = {"model": model}
     if not model.startswith(("hf-hub:", "local-dir:")):  # which come with their weights
-        if not pretrained:
+        if not given["pretrained"]:
             raise ParamsError("--pretrained is empty, which would mean random weights: give a tag or a file")
-        values["pretrained"] = _absolute(pretrained)
+        values["pretrained"] = _absolute(given["pretrained"])
     weights = EncoderParams.model_construct(**values).weights_file  # the whole params.yaml is checked at the end
+    if config is not None:
+        values["config"] = _absolute(config)
+    # Not last: what follows a list, DVC would lose with it.
+    for key in ("image_mean", "image_std"):
+        if key in given:
+            values[key] = list(given[key])
+    if "interpolation" in given:
+        values["interpolation"] = given["interpolation"]
     values["precision"] = "fp32"
-    # DVC needs a path that exists, and a tag's weights are not in a file of the user's.
-    values["watch"] = NOTHING_TO_WATCH if weights is None else str(weights)
+    values["watch"] = _watched(weights, config=config)
     return values
+
+
+def _watched(weights: Path | None, *, config: str | None) -> str:
+    """What DVC watches for the encoder: the weights file, or the folder that also holds its config."""
+    if weights is None:
+        # DVC needs a path that exists, and a tag's weights are not in a file of the user's.
+        return NOTHING_TO_WATCH
+    if config is None:
+        return str(weights)
+    folder = Path(config).resolve().parent
+    if folder != weights.resolve().parent:
+        raise ParamsError(
+            f"--config {config} and --pretrained {weights} lie in different folders; put both into one, which DVC "
+            "watches for changes"
+        )
+    return str(folder)
 
 
 def _absolute(name: str) -> str:

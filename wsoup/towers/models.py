@@ -142,6 +142,8 @@ def check_name(params: EncoderParams) -> Config | None:
         near = difflib.get_close_matches(params.model, known, n=1)
         if near:
             hint = f"did you mean {near[0]!r}?"
+        elif params.weights_file is not None:
+            hint = "for a model of your own set encoder.config to its open_clip JSON config"
         raise ModelError(f"encoder.model {params.model!r} is not an open_clip model; {hint}")
     return config
 
