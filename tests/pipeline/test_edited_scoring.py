@@ -50,7 +50,7 @@ def test_a_docstring_costs_no_work(edited: Project) -> None:
 def test_another_operator_costs_all_of_it(edited: Project) -> None:
     before = finished(edited)
     outs = edited.outs()
-    edited.edit_code(SCORING, "own > best", "own < best")
+    edited.edit_code(SCORING, "wins = own > best", "wins = own < best")
     printed = edited.run("dvc", "repro")
     assert set(re.findall(r"Running stage '([^']+)'", printed)) >= RUN
     texts = encoded(printed)
