@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 import shutil
@@ -41,6 +42,18 @@ ELSEWHERE = {
     "tests/benchmarks/test_benchmarks.py": ["python -m benchmarks"],
 }
 """Where commands run, or would run, that do not run here -> their beginnings."""
+OPTIONS_OF_OTHERS = {
+    "git": "--allow-empty --directory --exclude-standard --is-inside-work-tree --others --porcelain --quiet --short "
+    "--verify",
+    "dvc": "--drop --name --only-changed --single-item --temp",
+    "pip, ruff": "--fix --force-reinstall",
+    "pytest and benchmarks, here": "--authors --precision",
+    "SLURM, Ray, docker": "--address --cpus --cpus-per-task --exclusive --gpus-per-node --head --include-dashboard "
+    "--min-nodes --nodes --ntasks-per-node --num-cpus --num-gpus --port",
+    "CLIP_benchmark, the authors' scripts": "--custom_template_file --score_averaging",
+}
+"""Options that pages, help and messages name, and that are not options of `wsoup`."""
+OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*\w")
 BEGINNINGS = tuple(start for starts in ELSEWHERE.values() for start in starts)
 PYTHON = {"README.md", "python.md"}
 """Pages with Python, for test_docs_python.py."""
@@ -186,3 +199,37 @@ def test_links_in_the_docs_exist():
             if "://" not in target and not (page.parent / target).exists():
                 broken.append(f"{page.name}: {target}")
     assert broken == []
+
+
+def options_of(command: click.Command) -> set[str]:
+    """All options of a command and of those below it."""
+    options = {"--help"}
+    for parameter in command.params:
+        options.update(parameter.opts, parameter.secondary_opts)
+    for inner in getattr(command, "commands", {}).values():
+        options |= options_of(inner)
+    return options
+
+
+def named_options() -> dict[str, set[str]]:
+    """Options that pages and texts of the code name -> where."""
+    texts = []
+    for page in [*PAGES, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs/notes").glob("*.md"))]:
+        texts.append((page, page.read_text(encoding="utf-8")))
+    for script in [*(ROOT / "wsoup").rglob("*.py"), *(ROOT / "stages").glob("*.py")]:
+        for node in ast.walk(ast.parse(script.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                texts.append((script, node.value))
+    named: dict[str, set[str]] = {}
+    for place, text in texts:
+        for option in OPTION.findall(text):
+            named.setdefault(option, set()).add(place.name)
+    return named
+
+
+def test_every_option_that_is_named_exists() -> None:
+    own = options_of(typer.main.get_command(cli.app))
+    others = set(" ".join(OPTIONS_OF_OTHERS.values()).split())
+    named = named_options()
+    assert {option: places for option, places in named.items() if option not in own | others} == {}
+    assert others <= named.keys(), "the list names an option that nothing names any more"

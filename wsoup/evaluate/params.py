@@ -90,8 +90,8 @@ class ReportParams(Section):
     """What the answer says: soup, what the soup changes, what finetuning with it adds, and how far a head gets; photos,
     which of class name, templates, soup and head to use for such photos."""
     mode: Literal["centroid", "score_mean", "paper"]
-    """How soups are judged: centroid, the default of classifiers and exports; score_mean (their `--mode score_mean`);
-    or paper, a descriptor soup as a centroid and any other as a score mean."""
+    """How soups are judged: centroid, as classifiers and exports are made; score_mean; or paper, a descriptor soup as a
+    centroid and any other as a score mean."""
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
     """Confidence level of intervals, such as 0.95."""
     gallery: Annotated[NonNegativeInt, Field(le=1_000)] = 6
