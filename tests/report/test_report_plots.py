@@ -48,7 +48,7 @@ METHODS = {"half": method(0.5), "plain": method(None), "one_text": method(None, 
 
 def test_candidates_are_sorted_and_have_the_class_names_accuracy(scores):
     rows = plots.candidates(scores, seed=1)
-    assert [(row["share"], row["accuracy"], row["none"]) for row in rows] == [(0, 90, 50), (50, 70, 50), (100, 20, 50)]
+    assert [(row["rank"], row["accuracy"], row["none"]) for row in rows] == [(1, 90, 50), (2, 70, 50), (3, 20, 50)]
 
 
 def test_a_long_curve_is_thinned_and_keeps_both_ends(tmp_path):
@@ -57,6 +57,7 @@ def test_a_long_curve_is_thinned_and_keeps_both_ends(tmp_path):
     rows = plots.candidates({"words": tmp_path / "w.parquet"}, seed=1)
     assert len(rows) == plots.POINTS
     assert (rows[0]["accuracy"], rows[-1]["accuracy"]) == (99.98, 0.0)
+    assert (rows[0]["rank"], rows[-1]["rank"]) == (1, 5000), "a thinned curve keeps the ranks of the whole pool"
     assert rows[0]["none"] is None
 
 

@@ -52,7 +52,9 @@ def _gain(row: str, *, role: str, gain: Verdict) -> TableCells:
 
 
 def candidates(scores: Mapping[str, Path], *, seed: int) -> Sequence[TableCells]:
-    """Accuracy of all candidates on the source's few-shot images, sorted: {pool, share, accuracy, none}.
+    """Accuracy of all candidates on the source's few-shot images, sorted: {pool, rank, accuracy, none}.
+
+    The best candidate has rank 1: the axis is the number of candidates, as in the paper.
 
     Args:
         scores: pool -> its Parquet of scores; an empty text is the class name without a descriptor.
@@ -65,12 +67,9 @@ def candidates(scores: Mapping[str, Path], *, seed: int) -> Sequence[TableCells]
             if line["seed"] == seed:
                 by_text[line["text"]] = 100.0 * line["n_correct"] / line["n_images"]
         class_name = by_text.pop("", None)
-        # Of pools of unlike sizes the shapes can be compared over the share, not over the rank.
         accuracies = sorted(by_text.values(), reverse=True)
-        last = max(1, len(accuracies) - 1)
         for i in evenly(len(accuracies), at_most=POINTS):
-            share = round(100.0 * i / last, 2)
-            points.append({"pool": pool, "share": share, "accuracy": round(accuracies[i], 3), "none": class_name})
+            points.append({"pool": pool, "rank": i + 1, "accuracy": round(accuracies[i], 3), "none": class_name})
     return points
 
 
