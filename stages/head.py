@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from wsoup.check.soups import HeadParams, Heads
 from wsoup.disk import store
-from wsoup.disk.features import ImageFeatures, read_features
+from wsoup.disk.features import ImageFeatures, open_features
 from wsoup.disk.shards import Owner, Shard
 from wsoup.evaluate.rows import pack_right, row_name
 from wsoup.heads.head import Head, best_head
@@ -57,7 +57,8 @@ def main(owner: Owner, name: str) -> None:
     lines = []
     evaluated = store.read_object(artifacts.evaluated)["datasets"]
     for dataset in sorted(each["name"] for each in evaluated):
-        test = read_features(artifacts.features(dataset, split="test"), encoder=run.encoder.id)
+        # Opened rather than read: a test set may be larger than memory, and `counted` goes through it in blocks.
+        test = open_features(artifacts.features(dataset, split="test"), encoder=run.encoder.id)
         same_classes = set(test.class_names) <= set(source.class_names)
         if same_classes and test.attributes["role"] in ROLES:
             for head in heads:

@@ -18,10 +18,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import zarr
 
 from wsoup.base.errors import MismatchError, MissingError, StorageError
 from wsoup.disk import checksums, store
-from wsoup.disk.features import ImageFeatures, read_features, write_features
+from wsoup.disk.features import ROWS_PER_SHARD, ImageFeatures, open_features, read_features, write_features
 
 ENCODER = {"model": "m", "pretrained": "p", "config": "c", "weights": "w", "quick_gelu": False, "precision": "fp32"}
 
@@ -48,6 +49,29 @@ def test_features_are_read_as_written(tmp_path, n):
     assert read.labels.tolist() == written.labels.tolist()
     assert read.rows.tolist() == written.rows.tolist()
     assert read.class_names == ["a", "b"]
+
+
+def test_opened_features_are_those_that_are_read_and_at_most_a_shard_is_held(tmp_path, monkeypatch):
+    n = 2 * ROWS_PER_SHARD + 5
+    write_features(tmp_path / "x.zarr", some_features(n))
+    sizes = []
+    get = zarr.Array.__getitem__
+
+    def spy(array, rows):
+        values = get(array, rows)
+        if values.ndim == 2:
+            sizes.append(len(values))
+        return values
+
+    monkeypatch.setattr(zarr.Array, "__getitem__", spy)
+    opened = open_features(tmp_path / "x.zarr", encoder=ENCODER)
+    assert sizes == [ROWS_PER_SHARD, ROWS_PER_SHARD, 5], "all are checked, a shard at a time"
+    assert opened.features.shape == (n, 4)
+    block = opened.features[4090:4100]
+    assert sizes[3:] == [10]
+    assert np.array_equal(block, some_features(n).features[4090:4100])
+    assert np.array_equal(opened.features[:], read_features(tmp_path / "x.zarr").features)
+    assert np.array_equal(opened.labels, some_features(n).labels)
 
 
 def test_the_same_features_are_the_same_bytes(tmp_path):
@@ -98,6 +122,8 @@ def test_a_missing_or_damaged_file_is_an_error_and_never_zeros(tmp_path):
                 (whole / name).write_bytes(spoilt)
             with pytest.raises(MismatchError, match=r"x.zarr.*; remove it and run `dvc repro` to make it again"):
                 read_features(whole)
+            with pytest.raises(MismatchError, match=r"x.zarr.*; remove it and run `dvc repro` to make it again"):
+                open_features(whole)
             (whole / name).write_bytes(data)
     assert read_features(whole).rows.tolist() == some_features().rows.tolist()
 
@@ -111,6 +137,7 @@ ZARR: dict[str, tuple[str, Callable[[dict[str, Any]], object], str]] = {
     "no group": ("", lambda group: group.update(node_type="array"), UNREADABLE),
     "more rows": ("labels", lambda array: array.update(shape=[11]), "checksum of labels differs"),
     "rows without end": ("labels", lambda array: array.update(shape=[1 << 60]), UNREADABLE),
+    "features without end": ("image_features", lambda array: array.update(shape=[1 << 60, 4]), UNREADABLE),
     "no rows": ("labels", lambda array: array.update(shape=[-1]), UNREADABLE),
     "wider features": ("image_features", lambda array: array.update(shape=[4, 10]), "image_features differs"),
     "another type": ("labels", lambda array: array.update(data_type="float64"), "checksum of labels differs"),
@@ -119,8 +146,9 @@ ZARR: dict[str, tuple[str, Callable[[dict[str, Any]], object], str]] = {
 }
 
 
+@pytest.mark.parametrize("read", [read_features, open_features])
 @pytest.mark.parametrize("edit", ZARR)
-def test_hand_edited_features_are_one_line(tmp_path, edit):
+def test_hand_edited_features_are_one_line(tmp_path, edit, read):
     name, change, message = ZARR[edit]
     write_features(tmp_path / "x.zarr", some_features())
     file = tmp_path / "x.zarr" / name / "zarr.json"
@@ -128,7 +156,7 @@ def test_hand_edited_features_are_one_line(tmp_path, edit):
     change(metadata)
     file.write_text(json.dumps(metadata))
     with pytest.raises(MismatchError, match=r"x.zarr.*; remove it and run `dvc repro` to make it again") as error:
-        read_features(tmp_path / "x.zarr")
+        read(tmp_path / "x.zarr")
     assert message in str(error.value)
     assert str(error.value).isprintable()
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -98,7 +98,7 @@ def _write_rows(group: Any, name: str, values: Rows, *, dtype: type) -> str:
 
 
 def read_features(path: str | Path, *, encoder: Mapping[str, Any] | None = None) -> ImageFeatures:
-    """Read what `write_features` wrote.
+    """Read what `write_features` wrote, all of it into memory.
 
     Args:
         path: the store.
@@ -109,6 +109,26 @@ def read_features(path: str | Path, *, encoder: Mapping[str, Any] | None = None)
         MismatchError: a file in it is missing or damaged; or the features are from another encoder, and the text names
             both.
     """
+    return _checked(path, encoder=encoder, read_image_features=_read_whole)
+
+
+def open_features(path: str | Path, *, encoder: Mapping[str, Any] | None = None) -> ImageFeatures:
+    """Check all of what `write_features` wrote, but leave the image features on disk.
+
+    `features` of the result reads the rows that it is asked for, so that features larger than memory can be gone
+    through in blocks. The arguments and errors are those of `read_features`.
+    """
+    return _checked(path, encoder=encoder, read_image_features=_read_in_blocks)
+
+
+Read = tuple[Rows, str]
+"""An array, or what reads it in blocks, and the checksum of its values."""
+
+
+def _checked(
+    path: str | Path, *, encoder: Mapping[str, Any] | None, read_image_features: Callable[[Any], Read]
+) -> ImageFeatures:
+    """The contents of a store whose checksums, all of them, are right."""
     if not Path(path).is_dir():
         raise MissingError(f"{path} does not exist; image features are made by stage 'embed': run `dvc repro`")
     again = "remove it and run `dvc repro` to make it again"
@@ -119,14 +139,14 @@ def read_features(path: str | Path, *, encoder: Mapping[str, Any] | None = None)
         attributes = dict(group.attrs)
         checksums = dict(attributes.pop("checksums"))
         actual = {"attributes": fingerprint(attributes)}
-        arrays = {}
-        for name in ("image_features", "labels", "rows"):
-            stored = group[name]
-            values = stored[:]
-            digest = _digest(stored)
-            digest.update(np.ascontiguousarray(values))
-            arrays[name] = values
-            actual[name] = digest.hexdigest()
+        labels, actual["labels"] = _read_whole(group["labels"])
+        rows, actual["rows"] = _read_whole(group["rows"])
+        stored = group["image_features"]
+        # A damaged shape may name rows without end, through which nothing may go.
+        n = stored.shape[0]
+        if n > max(len(labels), len(rows)):
+            raise ValueError(f"{n} rows of features, {len(labels)} labels")
+        features, actual["image_features"] = read_image_features(stored)
     except Exception as error:  # zarr may raise anything on a damaged file
         reason = one_line(error, limit=300) or type(error).__name__
         raise MismatchError(f"{path} cannot be read as image features ({reason}); {again}") from None
@@ -136,7 +156,25 @@ def read_features(path: str | Path, *, encoder: Mapping[str, Any] | None = None)
             raise MismatchError(f"{path}: checksum of {name} differs, a file in it is missing or damaged; {again}")
     if encoder is not None:
         check_encoder(attributes["encoder"], expected=encoder, where=path)
-    return ImageFeatures(arrays["image_features"], arrays["labels"], arrays["rows"], attributes)
+    return ImageFeatures(features, labels, rows, attributes)
+
+
+def _read_whole(stored: Any) -> tuple[np.ndarray, str]:
+    """All values of an array, and their checksum."""
+    values: np.ndarray = stored[:]
+    digest = _digest(stored)
+    digest.update(np.ascontiguousarray(values))
+    return values, digest.hexdigest()
+
+
+def _read_in_blocks(stored: Any) -> Read:
+    """The array itself, which reads from disk what it is asked, and the checksum of all its values."""
+    digest = _digest(stored)
+    # A checksum of the parts in turn is that of the whole, so one shard is held at a time.
+    for start in range(0, stored.shape[0], ROWS_PER_SHARD):
+        block: np.ndarray = stored[start : start + ROWS_PER_SHARD]
+        digest.update(np.ascontiguousarray(block))
+    return stored, digest.hexdigest()
 
 
 def _digest(stored: Any) -> Any:
