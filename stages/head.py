@@ -119,12 +119,14 @@ def counted(head: Head, *, name: str, soup: str, test: ImageFeatures) -> dict[st
     Predictions are among the classes of the dataset, which may be only some of the head's.
     """
     columns = [head.class_names.index(class_name) for class_name in test.class_names]
-    blocks = []
+    # Made at once: a small result kept from every block would keep malloc from using the block's memory again.
+    predicted = np.empty(len(test.labels), dtype=np.int64)
     # In blocks: the logits of a million images and a thousand classes would take 4 GB.
     for start in range(0, len(test.labels), IMAGES):
-        logits = head.logits(test.features[start : start + IMAGES])
-        blocks.append(logits[:, columns].argmax(dim=1).numpy())
-    right: np.ndarray = np.concatenate(blocks) == test.labels
+        block = slice(start, start + IMAGES)
+        logits = head.logits(test.features[block])
+        predicted[block] = logits[:, columns].argmax(dim=1).numpy()
+    right: np.ndarray = predicted == test.labels
     m = len(head.soup.members)
     return {
         "method": row_name(soup),
