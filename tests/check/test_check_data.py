@@ -20,7 +20,7 @@ from wsoup.datasets import manifest
 from wsoup.datasets.paper import PAPER
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
-from wsoup.profiles.files import Paper
+from wsoup.profiles.paper import Paper
 
 
 @pytest.fixture(autouse=True)

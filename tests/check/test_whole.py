@@ -18,9 +18,10 @@ from small_world import COLOURS, write_image_folder
 
 from wsoup.base.errors import LONGEST, ParamsError
 from wsoup.check.whole import Params, parse_params
-from wsoup.profiles import files
-from wsoup.profiles.files import FOLDER, Paper, template
+from wsoup.profiles.demo import demo
 from wsoup.profiles.own import own
+from wsoup.profiles.paper import Paper
+from wsoup.profiles.templates import FOLDER, template
 
 WITHOUT = Paper("/data").text()
 
@@ -55,7 +56,7 @@ def refusal(**values: Any) -> str:
 
 
 def test_the_project_and_its_profiles_watch_what_they_read(in_tmp: Path) -> None:
-    texts = [template("demo"), files.demo("all"), WITHOUT, Paper("/data", gpt_descriptors="/gpt", methods="all").text()]
+    texts = [template("demo"), demo("all"), WITHOUT, Paper("/data", gpt_descriptors="/gpt", methods="all").text()]
     for raw in (*map(yaml.safe_load, texts), miniature_params(RAW["encoder"])):
         parse_params(raw, origin="params.yaml")
 
@@ -196,7 +197,7 @@ def test_the_schema_is_up_to_date_and_explains_every_key() -> None:
 def test_params_and_profiles_name_the_schema_in_their_first_line(in_tmp: Path) -> None:
     """Relative to the file itself, as editors look for it; what is printed is for the top of a project."""
     texts = {path: path.read_text() for path in (ROOT / "params.yaml", *FOLDER.glob("*.yaml"))}
-    texts |= {ROOT / "demo": files.demo("all"), ROOT / "paper": WITHOUT}
+    texts |= {ROOT / "demo": demo("all"), ROOT / "paper": WITHOUT}
     for path, text in texts.items():
         first, second, *_ = text.splitlines()
         place = first.removeprefix("# yaml-language-server: $schema=")

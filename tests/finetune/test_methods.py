@@ -13,7 +13,7 @@ from wsoup.check.whole import parse_params
 from wsoup.finetune.loss_params import LossParams
 from wsoup.finetune.params import FinetuneParams, MethodParams
 from wsoup.finetune.tune_params import TuneParams
-from wsoup.profiles import files
+from wsoup.profiles.demo import demo
 
 SOFT = {"kind": "soft_descriptors", "members": 2, "tokens": 3, "prompt_tokens": 0}
 
@@ -23,7 +23,7 @@ def kinds(union: Any) -> set[str]:
 
 
 def test_the_methods_profile_has_every_kind_of_tune_and_loss():
-    methods = parse_params(yaml.safe_load(files.demo("all")), origin="methods").finetune.methods.values()
+    methods = parse_params(yaml.safe_load(demo("all")), origin="methods").finetune.methods.values()
     assert {method.tune.kind for method in methods} == kinds(TuneParams)
     assert {method.loss.kind for method in methods} == kinds(LossParams)
     assert {method.soup for method in methods} == {"class_name", "descriptor", "word"}

@@ -13,7 +13,7 @@ from wsoup.disk.files import Artifacts
 from wsoup.finetune.params import MethodParams
 from wsoup.finetune.train import Trainer
 from wsoup.finetune.training_set import read_training_sets
-from wsoup.profiles import files
+from wsoup.profiles.demo import demo
 from wsoup.towers.encoder import load_encoder
 
 ROOT = Path(__file__).parents[2]
@@ -26,7 +26,7 @@ WORD_SOUPS = ROOT / "artifacts/soups/word"
 def test_the_diversity_loss_increases_the_divergence_of_members(monkeypatch):
     """KL between members in the second half of training is higher with the loss than without, for every seed."""
     monkeypatch.chdir(ROOT)
-    params = parse_params(yaml.safe_load(files.demo("all")), origin="methods")
+    params = parse_params(yaml.safe_load(demo("all")), origin="methods")
     encoder = load_encoder(params.encoder)
     diverse = params.finetune.methods["ce_diverse"]
     sources = read_training_sets(

@@ -15,7 +15,7 @@ from wsoup.paper import tables
 from wsoup.paper.coverage import Covered, coverage, lacks, of_params
 from wsoup.paper.settings import Settings
 from wsoup.paper.tables import ENCODERS, TABLES
-from wsoup.profiles.files import Paper
+from wsoup.profiles.paper import Paper
 
 
 @cache

@@ -11,7 +11,7 @@ from reference import REFERENCE, needs_reference
 from wsoup.check.whole import parse_params
 from wsoup.paper import coverage
 from wsoup.paper.settings import Settings
-from wsoup.profiles.files import Paper
+from wsoup.profiles.paper import Paper
 from wsoup.search.rank.lists import waffle_texts
 
 

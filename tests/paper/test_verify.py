@@ -14,7 +14,7 @@ import yaml
 
 from wsoup.base.errors import MismatchError
 from wsoup.check.whole import parse_params
-from wsoup.cli.report import verify_paper
+from wsoup.cli.verify import verify_paper
 from wsoup.core.scoring import normalize
 from wsoup.datasets.paper import PAPER
 from wsoup.disk import store
@@ -24,7 +24,7 @@ from wsoup.paper import verify
 from wsoup.paper.coverage import of_params
 from wsoup.paper.settings import Settings
 from wsoup.paper.verify import Compared, Step
-from wsoup.profiles.files import Paper
+from wsoup.profiles.paper import Paper
 from wsoup.search.rank.source import Source
 from wsoup.soup.soup import Member, Soup
 

@@ -19,8 +19,8 @@ from project import ROOT
 from wsoup.base.errors import LONGEST, WsoupError
 from wsoup.check.whole import load_params, parse_params
 from wsoup.params import reading
-from wsoup.profiles import files
-from wsoup.profiles.files import filled
+from wsoup.profiles.demo import demo
+from wsoup.profiles.templates import filled
 
 QUIET = [HealthCheck.function_scoped_fixture]
 
@@ -40,7 +40,7 @@ def refusal(path: Path) -> str | None:
 @lru_cache
 def good() -> dict[str, Any]:
     """The profile with every method: all kinds of sections."""
-    return yaml.safe_load(files.demo("all"))
+    return yaml.safe_load(demo("all"))
 
 
 def places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

@@ -17,7 +17,7 @@ from wsoup.check.whole import parse_params
 from wsoup.pipeline.needs import Need, Needs
 from wsoup.pipeline.plan import Planned, hours, plan, too_large
 from wsoup.pipeline.status import reasons, stage_names
-from wsoup.profiles.files import Paper
+from wsoup.profiles.paper import Paper
 
 
 @pytest.fixture(scope="module")

@@ -21,8 +21,12 @@ from wsoup.datasets.paper import PAPER
 from wsoup.paper.tables import ENCODERS
 from wsoup.params.reading import parse_yaml
 from wsoup.photos.labelled import look
-from wsoup.profiles import files, own
-from wsoup.profiles.files import DATA, FOLDER, Paper, filled, template, write
+from wsoup.profiles import own
+from wsoup.profiles.demo import demo
+from wsoup.profiles.methods import DATA, GROUPS, methods_of
+from wsoup.profiles.paper import Paper
+from wsoup.profiles.templates import FOLDER, filled, template
+from wsoup.profiles.writing import write
 
 OTHER = {"one": (200, 30, 30), "two": (30, 180, 40)}
 
@@ -38,9 +42,7 @@ def of_photos(images: object, *, pretrained: str = "openai", **choices: Any) -> 
 # ------------------------------------------------------------------------------------------------------ templates
 
 
-@pytest.mark.parametrize(
-    "text", [files.demo("core"), files.demo("all"), Paper("data").text()], ids=["core", "all", "paper"]
-)
+@pytest.mark.parametrize("text", [demo("core"), demo("all"), Paper("data").text()], ids=["core", "all", "paper"])
 def test_readers_of_yaml_1_1_see_the_same_values_as_wsoup(text: str) -> None:
     """``1e-05`` without a point is a text to PyYAML; small numbers that are filled in have a point as well."""
     small = filled(text, {"finetune.weight_decay": 2e-07})
@@ -65,7 +67,7 @@ def written(tmp_path: Path) -> dict[str, str]:
     return {
         "project": (ROOT / "params.yaml").read_text(),
         **{f"template {name}": (FOLDER / f"{name}.yaml").read_text() for name in ("demo", "own", "paper")},
-        **{f"demo {group}": files.demo(group) for group in files.GROUPS},
+        **{f"demo {group}": demo(group) for group in GROUPS},
         "own": of_photos(root),
         "paper": Paper("/data", gpt_descriptors="/gpt", methods="all", words="/gpt/w.txt").text(),
         "dtd": Paper("/data", source="dtd").text(),
@@ -121,7 +123,7 @@ def test_options_of_the_papers_profile_are_keys_of_params_yaml() -> None:
 def test_the_papers_profile_names_bf16_where_the_processor_is_fast_at_it(monkeypatch, options) -> None:
     texts = {}
     for fast in (False, True):
-        monkeypatch.setattr("wsoup.profiles.files.has_fast_bf16", lambda fast=fast: fast)
+        monkeypatch.setattr("wsoup.profiles.paper.has_fast_bf16", lambda fast=fast: fast)
         texts[fast] = Paper("/data", **options).text()
     comment = "# fp32 | bf16 (fast on this processor; docs/performance.md) | fp16 (autocast) |"
     assert comment in texts[True]
@@ -171,7 +173,7 @@ def test_the_profile_has_every_setting_that_the_paper_fixes() -> None:
     raw = values(of_paper(methods="all").model_dump(mode="json", by_alias=True))
     fixed = yaml.safe_load((DATA / "paper/settings.yaml").read_text())
     del fixed["pools"], fixed["differs"], fixed["depends"]
-    fixed["finetune"]["methods"] = files.methods_of("all")
+    fixed["finetune"]["methods"] = methods_of("all")
     assert {key: raw[key] for key in values(fixed)} == values(fixed)
 
 
@@ -258,7 +260,7 @@ def test_every_soup_of_the_profiles_has_a_sample_of_at_least_64_members_to_beat(
 
 
 def test_one_list_makes_the_toys_methods_and_the_papers() -> None:
-    toy_methods, theirs = loaded(files.demo("all")).finetune.methods, of_paper(methods="all").finetune.methods
+    toy_methods, theirs = loaded(demo("all")).finetune.methods, of_paper(methods="all").finetune.methods
     missing = set(theirs) - set(toy_methods)
     assert missing == {"bitfit_3", "ssf_3", "coop_diverse_16"}  # two blocks a tower, and no word_curve
     assert list(toy_methods) == [name for name in theirs if name not in missing]
@@ -268,7 +270,7 @@ def test_one_list_makes_the_toys_methods_and_the_papers() -> None:
         )
         assert (method.tune.kind, toy_loss) == (theirs[name].tune.kind, their_loss)
         assert (method.soup, method.members) == (theirs[name].soup, theirs[name].members)
-    shown, known = (loaded(files.demo(group)).finetune.methods for group in (None, "core"))
+    shown, known = (loaded(demo(group)).finetune.methods for group in (None, "core"))
     assert shown == {name: known[name] for name in ("coop", "coop_diverse")}
 
 

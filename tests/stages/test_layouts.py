@@ -17,7 +17,7 @@ from wsoup.datasets.paper import PAPER
 from wsoup.disk import store
 from wsoup.disk.features import read_features
 from wsoup.evaluate.rows import WAFFLE, Material
-from wsoup.profiles.files import Paper
+from wsoup.profiles.paper import Paper
 
 OTHERS = {
     "folder": {"layout": "imagefolder", "root": "folder"},

@@ -13,7 +13,7 @@ from miniature import build_coop
 from project import ROOT
 
 from wsoup.disk import store
-from wsoup.profiles.files import Paper
+from wsoup.profiles.paper import Paper
 
 
 def prepare(folder: Path, dataset: str) -> subprocess.CompletedProcess[str]:

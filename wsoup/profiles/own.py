@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from wsoup.datasets import folder
 from wsoup.datasets.listing import Listing
 from wsoup.params.inputs import EncoderParams
 from wsoup.params.reading import parse_yaml
-from wsoup.profiles import files
+from wsoup.profiles.templates import filled, template
 
 TEMPLATE = "a photo of a {}."
 MODEL = "ViT-B-32"
@@ -66,17 +67,12 @@ def own(
     source, read = next(iter(listings.items()))
     if classes is not None:
         folder.read(read.root, class_names=classes)  # raises if a class has no line
+        naming = _Naming(file=_absolute(classes))
+    else:
+        naming = _proposed_naming(read, names_file=names_file)
     if test_fraction is not None:
         listings[source] = folder.divided(read, fraction=test_fraction, test_split="test")
-    names = {} if classes is not None else _better_names(read)
-    hint = ""
-    if names:
-        hint = _hint(names, named=read.class_names, names_file=names_file)
-        if names_file is not None:
-            classes = names_file.name  # relative to params.yaml, like all its paths
-    elif classes is not None:
-        classes = _absolute(classes)
-    sections = _sections(listings, classes=classes)
+    sections = _sections(listings, classes=naming.file)
     if test_fraction is not None:
         sections[source]["test_fraction"] = test_fraction
     values = {
@@ -85,11 +81,35 @@ def own(
         "datasets": sections,
         "fewshot.shots": _shots(listings[source]),
     }
-    text = files.filled(files.template("own"), values)
+    text = filled(template("own"), values)
     parse_params(parse_yaml(text, origin="wsoup profile own"), origin="wsoup profile own")
+    return Profile(text, naming.hint, naming.names)
+
+
+class _Naming(NamedTuple):
+    """Where class names come from.
+
+    Attributes:
+        file: a file of names, as section datasets has it; None: names of folders, or classnames.txt.
+        hint: as in `Profile`.
+        names: as in `Profile`.
+    """
+
+    file: str | None = None
+    hint: str = ""
+    names: Mapping[str, str] = MappingProxyType({})
+
+
+def _proposed_naming(source: Listing, *, names_file: Path | None) -> _Naming:
+    """The names that `wsoup try` would use, in a new file if there is to be one."""
+    names = _better_names(source)
+    if not names:
+        return _Naming()
+    hint = _hint(names, named=source.class_names, names_file=names_file)
     if names_file is None:
-        names = {}
-    return Profile(text, hint, names)
+        return _Naming(hint=hint)
+    # Only the name: it lies beside params.yaml, to which all paths in there are relative.
+    return _Naming(names_file.name, hint, names)
 
 
 def _better_names(source: Listing) -> dict[str, str]:

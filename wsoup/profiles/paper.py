@@ -1,45 +1,19 @@
-"""params.yaml as text: templates, values filled in with comments kept, writing it to a file, and that of the paper.
+"""The paper's params.yaml: its datasets, encoder and methods, and what the user's files add to it."""
 
-Lists and sections are in block style, without quotes, null or long lines, because DVC's writer writes them so: `dvc exp
-run -S` then changes the lines of the values set and no other. After a list comes a key at once: what follows it, a
-comment or an empty line, DVC would lose with the old list.
-"""
-
-import io
-import re
-from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-from ruamel.yaml import YAML, RoundTripRepresenter, ScalarNode
-
-from wsoup.base import project
 from wsoup.base.errors import ParamsError
 from wsoup.check.whole import covers
 from wsoup.datasets.paper import PAPER
-from wsoup.disk.store import write_bytes
 from wsoup.paper.settings import Settings
 from wsoup.paper.tables import ENCODERS, single_texts
-from wsoup.params.reading import parse_yaml
-from wsoup.runtime.git import git
+from wsoup.profiles.methods import LANDSCAPES, methods_of
+from wsoup.profiles.templates import filled, template
 from wsoup.runtime.processor import has_fast_bf16
 from wsoup.search.rank.lists import texts_of
 
-DATA = project.file("data")
-FOLDER = DATA / "profiles"
-SCHEMA = "# yaml-language-server: $schema={}params.schema.json\n"
-"""The first line of every params.yaml, for editors, which look beside the file."""
-GROUPS = ("core", "few-shot", "diversity", "parameter-efficiency", "landscape", "all")
-"""Values of `--methods`: the four methods that most people want, a table or figure of the paper, or everything."""
-LANDSCAPES = ("soft_random", "soft_word_diverse")
-"""Methods of the paper's loss landscape."""
-TOY_HEAD = """\
-# The toy world with more finetuned methods (`wsoup profile demo --methods {group}`): those of data/toy/methods.yaml.
-# All of them take about an hour on two cores.
-"""
-TOY_ITERATIONS = 150
 DESCRIPTOR_SOUPS = ("soups.descriptor", "soups.descriptor_sample")
 """Keys removed from the template if there are no descriptors."""
 FAST_BF16 = "# fp32 | bf16 (fast on this processor; docs/performance.md) |"
@@ -56,147 +30,6 @@ WITHOUT = """\
 # rows GPT centroids, GPT score mean, Random descriptors, Descriptor soup (all with their offset trick) and the upper
 # bound are left out, and Waffle's characters are not drawn from the authors' pool.
 """
-
-
-def template(name: str) -> str:
-    """A params.yaml of data/profiles; ``demo`` is the toy world's and is used as it is, others go through `filled`."""
-    text = (FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
-    return text.replace(SCHEMA.format("../"), SCHEMA.format("data/"), 1)
-
-
-def filled(text: str, values: Mapping[str, Any], *, head: str | None = None) -> str:
-    """Set values in one of wsoup's own params.yaml; comments and other sections stay as they are.
-
-    Args:
-        text: the params.yaml.
-        values: dotted key -> new value; None removes the key.
-        head: comment lines that replace the first ones.
-    """
-    for path, value in values.items():
-        *outer, key = path.split(".")
-        # Only the section goes through the parser, and every other byte of the file stays as it is.
-        start, stop = _section(text, path.partition(".")[0])
-        yaml = YAML()
-        yaml.Representer = _Representer
-        yaml.preserve_quotes = True  # and lines are broken where DVC breaks them
-        document = yaml.load(text[start:stop])
-        node = document
-        for name in outer:
-            node = node[name]
-        if value is None:
-            del node[key]
-        else:
-            node[key] = value
-        out = io.StringIO()
-        yaml.dump(document, out)
-        text = text[:start] + out.getvalue() + text[stop:]
-    if head is None:
-        return text
-    first_lines = SCHEMA.format("data/") + head
-    # A function, because `re.sub` would take a backslash in the text for an escape.
-    return re.sub(r"\A(#.*\n)+", lambda _: first_lines, text)
-
-
-class _Representer(RoundTripRepresenter):
-    """Writes numbers that YAML 1.1 reads as numbers too: without a point, ``1e-05`` is a text to PyYAML."""
-
-    def represent_float(self, data: float) -> ScalarNode:
-        """As YAML 1.1 writes it: 1.0e-05."""
-        text = repr(data)
-        if "." not in text:
-            text = text.replace("e", ".0e", 1)
-        return self.represent_scalar("tag:yaml.org,2002:float", text)
-
-
-_Representer.add_representer(float, _Representer.represent_float)
-
-
-def _section(text: str, name: str) -> tuple[int, int]:
-    """Where a section begins and ends, without the empty lines and comments before the next one."""
-    start = text.index(f"\n{name}:") + 1
-    # A dash belongs to the section: DVC's writer does not indent the items of a list.
-    after = re.compile(r"(?m)^[^\s#-]").search(text, start + 1)
-    stop = after.start() if after else len(text)
-    section = re.sub(r"(?m)(^[ \t]*(#.*)?\n)*\Z", "", text[start:stop])
-    return start, start + len(section)
-
-
-def unchanged(out: Path, *, text: str) -> bool:
-    """Whether a file has nothing of the user's: it is this profile, or the params.yaml of a fresh clone."""
-    return out.is_file() and out.read_bytes() in (template("demo").encode(), text.encode())
-
-
-def write(text: str, *, out: Path) -> list[str]:
-    """Write a profile to `out` atomically; returns one line on each thing done besides.
-
-    Folders of images inside the project that git would offer to add go into .gitignore: DVC reads them in place.
-    """
-    write_bytes(out, text.encode())
-    ignored = _ignore(text, folder=out.resolve().parent)
-    if not ignored:
-        return []
-    return [f".gitignore names {', '.join(ignored)}: images stay out of git"]
-
-
-def _ignore(text: str, *, folder: Path) -> list[str]:
-    """Add image folders below `folder` to its .gitignore if `git add` would take any of their files."""
-    datasets = parse_yaml(text, origin="params.yaml")["datasets"]
-    new = []
-    for dataset in datasets.values():
-        root = Path(dataset.get("root", dataset["watch"])).resolve()
-        if folder not in root.parents:
-            continue
-        inside = root.relative_to(folder).as_posix()
-        # Git's own list, so that a folder whose files are ignored or tracked already gets no line.
-        if git("ls-files", "--others", "--exclude-standard", "--directory", "--", inside, folder=folder):
-            new.append(f"/{inside}/")
-    if new:
-        file = folder / ".gitignore"
-        lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-        lines += new
-        content = "".join(f"{line}\n" for line in lines)
-        write_bytes(file, content.encode())
-    return new
-
-
-def methods_of(group: str, *, world: str = "paper", soups: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
-    """Section finetune.methods of one of `GROUPS`.
-
-    Args:
-        group: one of `GROUPS`.
-        world: paper, or toy: data/<world>/methods.yaml.
-        soups: leave out methods that need any other soup; None keeps all.
-
-    Raises:
-        ParamsError: no such group.
-    """
-    if group not in GROUPS:
-        raise ParamsError(f"--methods {group!r} must be one of {', '.join(GROUPS)}")
-    chosen = {}
-    content = (DATA / world / "methods.yaml").read_text(encoding="utf-8")
-    for name, method in yaml.safe_load(content).items():
-        groups = method.pop("group")
-        soup = method["soup"]
-        is_in_group = group == "all" or group in groups
-        has_soup = soups is None or soup == "class_name" or soup in soups
-        if is_in_group and has_soup:
-            chosen[name] = method
-        if group not in ("diversity", "all"):  # the figure of accuracy during training is theirs
-            method.pop("snapshots", None)
-    return chosen
-
-
-def demo(group: str | None = None) -> str:
-    """The toy world's params.yaml; with one of `GROUPS`, those finetuned methods, trained for longer."""
-    if group is None:
-        return template("demo")
-    methods = methods_of(group, world="toy")
-    values = {
-        "finetune.iterations": TOY_ITERATIONS,
-        "finetune.methods": methods,
-        "landscape.methods": [name for name in LANDSCAPES if name in methods],
-    }
-    return filled(template("demo"), values, head=TOY_HEAD.format(group=group))
 
 
 def _template_of_paper() -> str:

@@ -1,0 +1,46 @@
+"""`wsoup check`: everything that would stop or spoil a run, before it begins."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wsoup.base.errors import WsoupError
+from wsoup.cli.common import ParamsFile, Terminal
+
+
+def check_command(
+    params: ParamsFile = Path("params.yaml"),
+    deep: Annotated[bool, typer.Option("--deep", help="Also decode every image.")] = False,
+) -> None:
+    """Check params.yaml, its encoder and its datasets; list problems, one per line, and exit with 1 if there are any.
+
+    Example: wsoup check --deep
+    """
+    from wsoup.params.reading import read_yaml
+
+    # A missing file is said before a missing package.
+    read_yaml(params)
+    from wsoup.check.findings import findings
+    from wsoup.check.whole import load_params
+    from wsoup.disk import code
+    from wsoup.pipeline.inputs import lacking
+    from wsoup.pipeline.packages import check_packages
+
+    console = Terminal()
+    # All problems at once, warnings too: a run of hours should not meet the second one.
+    every = findings(load_params(params), deep=deep)
+    for finding in every:
+        console.plain(str(finding))
+    errors = list(lacking(params))
+    if sys.flags.safe_path:
+        errors.append("PYTHONSAFEPATH is set, so Python finds no module `stages` here: unset it for `dvc repro`")
+    try:
+        check_packages(code.installed())
+    except WsoupError as error:
+        errors.append(str(error))
+    for text in errors:
+        console.plain(f"error: {text}")
+    if errors or any(finding.kind == "error" for finding in every):
+        raise typer.Exit(1)

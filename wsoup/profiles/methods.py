@@ -1,0 +1,42 @@
+"""Groups of finetuned methods, as `--methods` names them."""
+
+from collections.abc import Collection
+from typing import Any
+
+import yaml
+
+from wsoup.base import project
+from wsoup.base.errors import ParamsError
+
+DATA = project.file("data")
+GROUPS = ("core", "few-shot", "diversity", "parameter-efficiency", "landscape", "all")
+"""Values of `--methods`: the four methods that most people want, a table or figure of the paper, or everything."""
+LANDSCAPES = ("soft_random", "soft_word_diverse")
+"""Methods of the paper's loss landscape."""
+
+
+def methods_of(group: str, *, world: str = "paper", soups: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
+    """Section finetune.methods of one of `GROUPS`.
+
+    Args:
+        group: one of `GROUPS`.
+        world: paper, or toy: data/<world>/methods.yaml.
+        soups: leave out methods that need any other soup; None keeps all.
+
+    Raises:
+        ParamsError: no such group.
+    """
+    if group not in GROUPS:
+        raise ParamsError(f"--methods {group!r} must be one of {', '.join(GROUPS)}")
+    chosen = {}
+    content = (DATA / world / "methods.yaml").read_text(encoding="utf-8")
+    for name, method in yaml.safe_load(content).items():
+        groups = method.pop("group")
+        soup = method["soup"]
+        is_in_group = group == "all" or group in groups
+        has_soup = soups is None or soup == "class_name" or soup in soups
+        if is_in_group and has_soup:
+            chosen[name] = method
+        if group not in ("diversity", "all"):  # the figure of accuracy during training is theirs
+            method.pop("snapshots", None)
+    return chosen
