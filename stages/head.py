@@ -15,8 +15,8 @@ from wsoup.disk import store
 from wsoup.disk.features import ImageFeatures, open_features
 from wsoup.disk.shards import Owner, Shard
 from wsoup.evaluate.rows import pack_right, row_name
+from wsoup.heads.fewshot import checked
 from wsoup.heads.head import Head, best_head
-from wsoup.heads.kinds import checked
 from wsoup.heads.zero_shot import class_texts, logit_scale_of
 from wsoup.params.section import load, one_of
 from wsoup.pipeline import stage

@@ -10,7 +10,8 @@ from heads_cases import few_shots, on_a_circle, unit
 
 from wsoup.base.errors import DataError, MismatchError, ParamsError
 from wsoup.heads.choose import choose, fit_temperature, log_loss, slack, threshold
-from wsoup.heads.kinds import FewShot, Prototypes, Ridge, checked
+from wsoup.heads.fewshot import FewShot, checked
+from wsoup.heads.kinds import Prototypes, Ridge
 
 NAMES = ["cat", "dog", "bird", "fish"]
 

@@ -10,7 +10,8 @@ import torch
 from heads_cases import few_shots, on_a_circle, unit
 from torch import Tensor
 
-from wsoup.heads.kinds import FewShot, Prototypes, Ridge
+from wsoup.heads.fewshot import FewShot
+from wsoup.heads.kinds import Prototypes, Ridge
 
 SETTINGS = [Prototypes(2.0), Ridge(0.1)]
 KINDS = [Prototypes, Ridge]

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from wsoup.heads.kinds import FewShot
+from wsoup.heads.fewshot import FewShot
 
 
 def unit(values: Tensor) -> Tensor:

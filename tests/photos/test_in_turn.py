@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 
-from wsoup.heads.kinds import FewShot
+from wsoup.heads.fewshot import FewShot
 from wsoup.photos import in_turn
 from wsoup.photos.in_turn import DRAWS, judged_in_turn
 from wsoup.statistics.advice import HEAD

@@ -1,48 +1,33 @@
-"""Soups for a model in memory, with the functions of the pipeline's stages: the same members and counts.
+"""Soups for a model in memory, with the functions of the pipeline's stages (`wsoup.api.search`): the same members
+and counts.
 
 Defaults are the paper's values (arXiv 2311.13612, section 3), as in params.yaml.
 """
 
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
-import numpy as np
-import torch
 from torch import Tensor
 
-from wsoup.api.arguments import EncoderNames, Features, Labels, Pool, Precision, Tokenizer, checked_labels
-from wsoup.api.model import at_work, device_of, in_memory
+from wsoup.api.arguments import EncoderNames, Features, Labels, Pool, Precision, Tokenizer
+from wsoup.api.model import at_work, device_of
+from wsoup.api.search import Towers, fitting, scored, searched, source_of
 from wsoup.base import project
 from wsoup.base.arguments import Flag, Natural, Whole, at_the_door
 from wsoup.base.class_names import Names
-from wsoup.base.errors import DataError, MismatchError, one_line
-from wsoup.core import prompts
 from wsoup.core.scoring import Mode
-from wsoup.disk import code
 from wsoup.heads.zero_shot import soup_features
 from wsoup.params.section import parse
-from wsoup.runtime.progress import progress as progress_bar
-from wsoup.search.grow import search
 from wsoup.search.grow.chains import ChainsSoup
 from wsoup.search.grow.greedy import GreedySoup
-from wsoup.search.rank import lists, pools
-from wsoup.search.rank.meter import cost_of
-from wsoup.search.rank.ranking import ranked
-from wsoup.search.rank.source import Source, check_fits
-from wsoup.search.rank.statistics import COLUMNS, right_by_name, scores, shards
+from wsoup.search.rank import pools
+from wsoup.search.rank.statistics import COLUMNS
 from wsoup.soup import soup
 from wsoup.soup.soup import Template
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.texts.tokens import alike
-from wsoup.towers.encoder import AUTOCAST, check_device
+from wsoup.towers.encoder import AUTOCAST
 
 TEMPLATE = "a photo of a {}."
 COMMON_WORDS = 10_000
-TEXTS_AT_ONCE = 500
-"""Candidates scored together, as `score.shard_size` of the profiles, since batches decide the last bits of a score."""
 
 
 class Soup(soup.Soup):
@@ -137,11 +122,11 @@ def word_soup(
     sizes = {"k0": k0, "k1": k1, "patience": patience, "m": m, "max_words": max_words}
     definition = parse(ChainsSoup, {"kind": "chains", "pool": "words", **sizes}, origin="word_soup")
     pool = common_words(COMMON_WORDS) if words is None else words
-    towers = _Towers(model, tokenizer, encoder, precision)
-    with _source(
+    towers = Towers(model, tokenizer, encoder, precision)
+    with source_of(
         features, labels, class_names=class_names, towers=towers, template=template, seed=seed, progress=progress
     ) as source:
-        return _searched(definition, pool=pool, source=source, seed=seed, period=period)
+        return Soup.of(searched(definition, pool=pool, source=source, seed=seed, period=period))
 
 
 @at_the_door
@@ -172,11 +157,11 @@ def descriptor_soup(
     """
     definition = parse(GreedySoup, {"kind": "greedy", "pool": "descriptors", "m": m}, origin="descriptor_soup")
     pool = pools.descriptors([project.file("data/photo_descriptors.txt")]) if descriptors is None else descriptors
-    towers = _Towers(model, tokenizer, encoder, precision)
-    with _source(
+    towers = Towers(model, tokenizer, encoder, precision)
+    with source_of(
         features, labels, class_names=class_names, towers=towers, template=template, seed=seed, progress=progress
     ) as source:
-        return _searched(definition, pool=pool, source=source, seed=seed, period=period)
+        return Soup.of(searched(definition, pool=pool, source=source, seed=seed, period=period))
 
 
 @at_the_door
@@ -205,12 +190,12 @@ def score_texts(
         with the other classes' texts), near_ties (answers within 1e-6 of another), k2 (likelihood) and gain_se (images;
         for both see `wsoup.search.rank.statistics`); P values each, in the order of `texts`.
     """
-    towers = _Towers(model, tokenizer, None, precision)
-    with _source(
+    towers = Towers(model, tokenizer, None, precision)
+    with source_of(
         features, labels, class_names=class_names, towers=towers, template=template, seed=0, progress=progress
     ) as source:
-        pool = _fitting(texts, source=source, origin="texts")
-        columns = _scores(pool, source=source, period=period, label="score texts")
+        pool = fitting(texts, source=source, origin="texts")
+        columns = scored(pool, source=source, period=period, label="score texts")
     table: dict[str, list[Any]] = {"text": pool, "n_images": [len(source.labels)] * len(pool)}
     for name in COLUMNS:
         table[name] = columns[name].tolist()
@@ -221,106 +206,3 @@ def score_texts(
 def common_words(count: Whole) -> list[str]:
     """The `count` most common English words, the pool of word soups: see `wsoup.search.rank.pools.common_words`."""
     return pools.common_words(count)
-
-
-class _Towers(NamedTuple):
-    """What makes the encoder of a search."""
-
-    model: object
-    tokenizer: Tokenizer
-    names: EncoderNames | None
-    precision: str
-
-
-@contextmanager
-def _source(
-    features: Features,
-    labels: Labels,
-    *,
-    class_names: Sequence[str],
-    towers: _Towers,
-    template: str,
-    seed: int,
-    progress: bool,
-) -> Iterator[Source]:
-    """The encoder, and all images as the few-shot subset of the seed; within, the model is in eval mode.
-
-    Raises:
-        DataError: labels that do not fit, or of one class only.
-        MismatchError: features of another size than the model's texts.
-    """
-    x = torch.as_tensor(features)
-    y = checked_labels(labels, n_images=len(x), class_names=class_names)
-    if len(y.unique()) < 2:
-        raise DataError(f"{len(y)} images of one class are too few: a search needs a handful of each of two or more")
-    device = device_of(towers.model)
-    with at_work(towers.model, bars=progress):
-        encoder = in_memory(towers.model, tokenizer=towers.tokenizer, names=towers.names, precision=towers.precision)
-        x = x.to(check_device(device))
-        y = y.to(device)
-        everything = {seed: torch.arange(len(y), device=device)}
-        source = Source(encoder, x, y, everything, template, list(class_names))
-        size = source.text_encoder.encode(["a photo"]).shape[1]
-        if x.shape[1] != size:
-            raise MismatchError(
-                f"image features have {x.shape[1]} dimensions, the model's texts {size}: they are of different models; "
-                "encode the images with this model"
-            )
-        yield source
-
-
-def _fitting(texts: Sequence[str], *, source: Source, origin: str) -> list[str]:
-    """Candidates as they are stored, in order; PoolError if there are none, one is repeated, or one is too long."""
-    pool = lists.unique([prompts.bare(text) for text in texts], origin=origin)
-    check_fits(pool, source=source, origin=origin)
-    return pool
-
-
-def _searched(
-    definition: ChainsSoup | GreedySoup, *, pool: Sequence[str], source: Source, seed: int, period: bool
-) -> Soup:
-    """Rank the pool and search, as stages score and soup do."""
-    pool = _fitting(pool, source=source, origin=definition.pool)
-    # A text with the tokens of another has its features, too, and would count twice.
-    in_prompts = [f" {text}" for text in pool]
-    same = [second[1:] for _, second in alike(in_prompts, tokenizer=source.encoder.tokenizer)]
-    if same:
-        listed = one_line(", ".join(map(repr, same)), limit=200)
-        warnings.warn(
-            f"{len(same)} of the {definition.pool} have another's tokens and are left out: {listed}", stacklevel=2
-        )
-        pool = [text for text in pool if text not in same]
-    if isinstance(definition, ChainsSoup):
-        definition = _within(definition, n_words=len(pool))
-    columns = _scores(pool, source=source, period=period, label=f"score {definition.pool}")
-    cost = cost_of(pool, period=period, source=source)
-    ranking = ranked(pool, n_correct=columns["n_correct"], log_likelihood=columns["k2"], period=period, cost=cost)
-    whole = search.Search(definition, ranking, source, seed)
-    numbers = progress_bar(range(definition.parts), label=f"{definition.kind} soup", unit="part")
-    parts = map(whole.part, numbers)
-    made_with = code.packages(Path(search.__file__))
-    return Soup.of(whole.soup(parts, made_with=made_with))
-
-
-def _within(definition: ChainsSoup, *, n_words: int) -> ChainsSoup:
-    """The definition with k0 and k1 that a short list of words has."""
-    if definition.k1 <= n_words:
-        return definition
-    warnings.warn(f"k1 is {definition.k1}, but there are {n_words} words: all of them are used", stacklevel=2)
-    return definition.model_copy(update={"k1": n_words, "k0": min(definition.k0, n_words)})
-
-
-def _scores(pool: Sequence[str], *, source: Source, period: bool, label: str) -> dict[str, np.ndarray]:
-    """`COLUMNS` of each text on all images: (P,) each."""
-    images = source.images()
-    baseline_right = right_by_name(source, images=images, period=period)
-    columns: dict[str, list[np.ndarray]] = {name: [] for name in COLUMNS}
-    with progress_bar(label=label, total=len(pool), unit="text") as bar:
-        for texts in shards(pool, size=TEXTS_AT_ONCE):
-            block = scores(source, texts, images=images, baseline_right=baseline_right, period=period)
-            # All images are one subset, so there is one seed.
-            for name in COLUMNS:
-                (of_seed,) = block[name]
-                columns[name].append(of_seed)
-            bar.update(len(texts))
-    return {name: np.concatenate(blocks) for name, blocks in columns.items()}

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from wsoup.datasets.folder import SPLIT_FOLDERS, subfolders
 from wsoup.datasets.listing import IMAGE_SUFFIXES, some
+from wsoup.datasets.walk import SPLIT_FOLDERS, subfolders
 from wsoup.disk.files import shown
 
 UNKNOWN_KINDS = {".heic", ".heif", ".jxl", ".dng", ".cr2", ".nef", ".arw", ".svg", ".psd"}

@@ -14,7 +14,9 @@ from collections.abc import Collection
 from pathlib import Path
 
 from wsoup.base.errors import DataError, MissingError, ParamsError
-from wsoup.datasets.folder import (
+from wsoup.datasets.listing import Label, Listing, Row, listed, read_json, relative
+from wsoup.datasets.paper import PAPER, PaperDataset
+from wsoup.datasets.walk import (
     SPLIT_FOLDERS,
     list_split,
     names_of,
@@ -24,8 +26,6 @@ from wsoup.datasets.folder import (
     require_folder,
     subfolders,
 )
-from wsoup.datasets.listing import Label, Listing, Row, listed, read_json, relative
-from wsoup.datasets.paper import PAPER, PaperDataset
 
 SPLIT_FILE = '{"train": [[path, label, class name], ...], "val": ..., "test": ...}'
 

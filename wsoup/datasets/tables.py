@@ -21,8 +21,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from wsoup.base import remote
 from wsoup.base.errors import DataError, MissingError
-from wsoup.datasets.folder import read_lines, require_folder, subfolders
 from wsoup.datasets.listing import SPLIT_NAMES, Label, Listing, Row, listed, read_json, refusing, relative, some
+from wsoup.datasets.walk import read_lines, require_folder, subfolders
 from wsoup.disk.files import arrow_table, reason_of
 
 EXPECTED = "columns path, label and/or class_name, split (a CSV needs a header line that names them)"

@@ -14,7 +14,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from wsoup.base.errors import ParamsError, shown_value
-from wsoup.heads.kinds import PARTS, FewShot, Kind, Prototypes, Ridge
+from wsoup.heads.fewshot import FewShot
+from wsoup.heads.kinds import PARTS, Kind, Prototypes, Ridge
 
 SLACK = 0.25
 """Standard errors within which counts are equal: a few images cannot tell such settings apart."""

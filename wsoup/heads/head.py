@@ -20,7 +20,8 @@ from wsoup.base.errors import MismatchError, MissingError, one_line
 from wsoup.disk import checksums, store
 from wsoup.disk.files import read_file
 from wsoup.heads.choose import choose, threshold
-from wsoup.heads.kinds import PARTS, FewShot
+from wsoup.heads.fewshot import FewShot
+from wsoup.heads.kinds import PARTS
 from wsoup.runtime import threads
 from wsoup.soup.soup import EncoderId, Soup
 

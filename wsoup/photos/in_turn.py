@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from wsoup.heads.choose import choose
+from wsoup.heads.fewshot import checked
 from wsoup.heads.head import Head
-from wsoup.heads.kinds import checked
 from wsoup.photos.classify import Classifier
 from wsoup.statistics.advice import HEAD
 

@@ -25,8 +25,8 @@ from wsoup.api.soups import COMMON_WORDS, common_words
 from wsoup.base.errors import DataError, one_line
 from wsoup.datasets.listing import some
 from wsoup.disk.store import write_bytes
+from wsoup.heads.fewshot import checked, duplicates
 from wsoup.heads.head import Head, best_head
-from wsoup.heads.kinds import checked, duplicates
 from wsoup.heads.zero_shot import class_texts
 from wsoup.photos.classify import Classifier, built_in_texts
 from wsoup.photos.files import Photo

@@ -12,6 +12,7 @@ from wsoup.base.errors import DataError, ParamsError
 from wsoup.check.whole import parse_params
 from wsoup.datasets import folder
 from wsoup.datasets.listing import Listing
+from wsoup.datasets.walk import require_folder, subfolders
 from wsoup.params.inputs import EncoderParams
 from wsoup.params.reading import parse_yaml
 from wsoup.profiles.templates import filled, template
@@ -62,7 +63,7 @@ def own(
         MissingError, DataError: no such folder, no training images, or more than one source.
         ParamsError: a value that params.yaml would refuse.
     """
-    roots = _image_roots(images) if test_fraction is None else [folder.require_folder(images)]
+    roots = _image_roots(images) if test_fraction is None else [require_folder(images)]
     listings = {_name(root): folder.read(str(root)) for root in map(Path.resolve, roots)}
     source, read = next(iter(listings.items()))
     if classes is not None:
@@ -159,10 +160,10 @@ def _shots(source: Listing) -> int:
 
 def _image_roots(images: str) -> list[Path]:
     """The folders of datasets; the source, which has train/, comes first."""
-    base = folder.require_folder(images)
+    base = require_folder(images)
     if (base / "train").is_dir():
         return [base]
-    inner = [base / name for name in folder.subfolders(base)]
+    inner = [base / name for name in subfolders(base)]
     sources = [path for path in inner if (path / "train").is_dir()]
     if len(sources) != 1:
         names = "none"
@@ -173,7 +174,7 @@ def _image_roots(images: str) -> list[Path]:
             f"train/ (found {names}); the source needs training images of its own: --test-fraction 0.3 takes them from "
             "a folder of <class>/<image>"
         )
-    return sources + [path for path in inner if path != sources[0] and folder.subfolders(path)]
+    return sources + [path for path in inner if path != sources[0] and subfolders(path)]
 
 
 def _name(root: Path) -> str:

@@ -1,0 +1,122 @@
+"""Folders of images and text files of class names, as several layouts read them."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from wsoup.base.errors import DataError, MissingError
+from wsoup.core.prompts import clean_class_name
+from wsoup.datasets.listing import IMAGE_SUFFIXES, Split, some
+from wsoup.disk.files import read_text, reason_of, regular_file, shown
+
+SPLIT_FOLDERS = ("train", "val", "test")
+MAX_DEPTH = 32
+"""Nested folders below a class folder; Linux follows 40 links in a path, so a loop of links gets here."""
+
+
+def require_folder(root: str | Path) -> Path:
+    """The folder `root`, or MissingError."""
+    if not os.path.isdir(root):
+        raise MissingError(f"{root} does not exist or is not a folder; correct the dataset's root in params.yaml")
+    return Path(root)
+
+
+def subfolders(folder: Path) -> list[str]:
+    """Sorted names of the folders in a folder, without hidden ones."""
+    return sorted(entry.name for entry in _entries(folder) if os.path.isdir(entry.path))
+
+
+def prefix_of(base: Path, folder: Path) -> str:
+    """Prefix of the files of a folder in paths relative to `base`: ``""`` or ``"a/b/"``."""
+    path = folder.relative_to(base).as_posix()
+    return "" if path == "." else f"{path}/"
+
+
+def list_split(base: Path, *, folder: Path, classes: Sequence[str], may_be_empty: bool = False) -> Split:
+    """All images under folder/<class>, labelled by the position of the class in `classes`.
+
+    Raises:
+        DataError: a class folder without images, unless it may be empty.
+    """
+    paths: list[str] = []
+    counts = np.zeros(len(classes), dtype=np.int64)
+    prefix = prefix_of(base, folder)
+    for label, name in enumerate(classes):
+        if (folder / name).is_dir():
+            images = sorted(images_below(folder / name))
+            if not images and not may_be_empty:
+                raise DataError(f"{folder / name} holds no images; add some or remove the folder")
+            paths.extend(f"{prefix}{name}/{image}" for image in images)
+            counts[label] = len(images)
+    labels = np.arange(len(classes), dtype=np.int64)
+    return Split(paths, np.repeat(labels, counts))
+
+
+def read_class_names(path: Path) -> dict[str, str]:
+    """Class name by folder, from lines of ``folder name``, in file order.
+
+    Raises:
+        MissingError: no such file.
+        DataError: a line without a name, or a folder that appears twice.
+    """
+    if not path.is_file():
+        raise MissingError(f"{path} does not exist; expected one line per class: folder, a space, class name")
+    names: dict[str, str] = {}
+    for number, text in enumerate(read_text(path).split("\n"), start=1):
+        line = text.strip()
+        if not line:
+            continue
+        # With a tab between them, the folder's own name may have spaces.
+        separator = "\t" if "\t" in line else " "
+        folder, _, name = line.partition(separator)
+        if not name.strip():
+            raise DataError(f"{path}, line {number}: {line!r} should be: folder, a space, class name")
+        if folder in names:
+            raise DataError(f"{path}, line {number}: folder {folder!r} is named twice; keep one line")
+        names[folder] = name.strip()
+    return names
+
+
+def names_of(folders: Sequence[str], *, renamed: dict[str, str], origin: str) -> list[str]:
+    """Cleaned class names of folders, in their order; DataError where one has none."""
+    unnamed = [folder for folder in folders if folder not in renamed]
+    if unnamed:
+        raise DataError(f"{origin} has no line for folder {some(unnamed)}; add one: folder, a space, class name")
+    return [clean_class_name(renamed[folder]) for folder in folders]
+
+
+def read_lines(path: Path, *, hint: str) -> list[str]:
+    """The lines of a text file, stripped, without empty ones; MissingError with a hint if there is no such file."""
+    if not path.is_file():
+        raise MissingError(f"{path} does not exist; {hint}")
+    return [line.strip() for line in read_text(path).split("\n") if line.strip()]
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    """Entries of a folder, without hidden ones."""
+    try:
+        with os.scandir(folder) as entries:
+            return [entry for entry in entries if not entry.name.startswith(".")]
+    except OSError as error:
+        raise DataError(f"{shown(str(folder))} cannot be listed ({reason_of(error)}); repair or remove it") from None
+
+
+def images_below(folder: Path, *, depth: int = 0) -> Iterator[str]:
+    """Paths of the images below a folder, relative to it; `depth` is that of the folder below a class folder."""
+    if depth > MAX_DEPTH:
+        raise DataError(
+            f"{shown(str(folder))} lies more than {MAX_DEPTH} folders deep; move the images up, or remove a link "
+            "that leads back"
+        )
+    for entry in _entries(folder):
+        suffix = os.path.splitext(entry.name)[1]
+        if suffix.lower() in IMAGE_SUFFIXES:
+            # The directory entry itself says what most files are, without a call to the system for each.
+            if not entry.is_file(follow_symlinks=False):
+                regular_file(entry.path)
+            yield entry.name
+        elif os.path.isdir(entry.path):
+            for path in images_below(Path(entry.path), depth=depth + 1):
+                yield f"{entry.name}/{path}"

@@ -1,0 +1,122 @@
+"""`FewShot`: the few labelled images that a head is fitted to.
+
+Whatever is chosen for a head is chosen by functions of a `FewShot`, which therefore cannot see any other image.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from wsoup.base.errors import DataError, MismatchError, one_line
+
+SAME = 1e-3
+"""Distance of features below which two photos are the same one; half precision moves a feature by about 5e-4."""
+ROWS = 4096
+"""Images compared with all others at a time."""
+
+
+@dataclass(frozen=True)
+class FewShot:
+    """Labelled images of every class, the class texts, and the logit scale s.
+
+    Attributes:
+        features: F (n, D) float64, L2-normalised.
+        labels: (n,) int64, each in [0, C).
+        texts: T (D, C) float64, columns of length 1.
+        logit_scale: s, above 0.
+    """
+
+    features: Tensor
+    labels: Tensor
+    texts: Tensor
+    logit_scale: float
+
+    @property
+    def n_classes(self) -> int:
+        """C."""
+        return self.texts.shape[1]
+
+    @cached_property
+    def folds(self) -> Tensor:
+        """Fold of each image, which is its index within its class: (n,) int64; -1 for the only image of a class."""
+        so_far = self.one_hot.cumsum(dim=0).long()  # (n, C) images of each class
+        folds = so_far.gather(1, self.labels[:, None])[:, 0] - 1
+        of_class = so_far[-1][self.labels]
+        # Without its only image a class would have no head to test the image with.
+        return torch.where(of_class > 1, folds, -1)
+
+    @property
+    def n_folds(self) -> int:
+        """Number of folds of leave-one-shot-out; 0 if no class has two images."""
+        return int(self.folds.max()) + 1
+
+    @cached_property
+    def one_hot(self) -> Tensor:
+        """Y (n, C) float64."""
+        return torch.nn.functional.one_hot(self.labels, self.n_classes).to(self.features.dtype)
+
+    def text_logits(self, features: Tensor) -> Tensor:
+        """s f.T: (N, D) -> (N, C)."""
+        return self.logit_scale * features @ self.texts
+
+
+def checked(
+    features: Tensor, labels: Tensor, *, texts: Tensor, logit_scale: float, names: list[str]
+) -> tuple[FewShot, str]:
+    """Validate few-shot images and drop duplicates, since a photo in two folds would validate itself.
+
+    Args:
+        features: (n, D), finite, L2-normalised.
+        labels: (n,) int64 in [0, C).
+        texts: (D, C), finite.
+        logit_scale: s.
+        names: C class names, for error messages.
+
+    Returns:
+        The images without duplicates, and a note on how many were dropped, or "".
+
+    Raises:
+        DataError: a class without an image, or the same photo under two labels.
+        MismatchError: texts of another size.
+    """
+    expected = (features.shape[1], len(names))
+    if texts.shape != expected:
+        raise MismatchError(f"class texts have shape {tuple(texts.shape)}; expected {expected}, features by classes")
+    features = features.double().cpu()
+    labels = labels.cpu()
+    kept = torch.ones(len(labels), dtype=torch.bool)
+    for first, second in duplicates(features):
+        if labels[first] != labels[second]:
+            pair = f"{names[int(labels[first])]!r} and {names[int(labels[second])]!r}"
+            raise DataError(f"images {first} and {second} are the same photo, labelled {pair}; correct one label")
+        kept[second] = False
+    with_images = set(labels[kept].tolist())
+    missing = [repr(name) for label, name in enumerate(names) if label not in with_images]
+    if missing:
+        shown = one_line(", ".join(missing), limit=200)
+        raise DataError(
+            f"no image of {shown}: a head needs one of each class; add it, or leave the class out of class_names"
+        )
+    n_dropped = int((~kept).sum())
+    note = ""
+    if n_dropped:
+        note = f"dropped {n_dropped} of {len(labels)} images as duplicates"
+    shots = FewShot(features[kept], labels[kept], texts.double().cpu(), float(logit_scale))
+    return shots, note
+
+
+def duplicates(features: Tensor) -> list[tuple[int, int]]:
+    """Pairs (earlier row, later row) of the same photo; a row (N, D) of NaN is in none."""
+    pairs = []
+    for start in range(0, len(features), ROWS):
+        later = features[start : start + ROWS]
+        so_far = features[: start + len(later)]
+        same = torch.cdist(later, so_far) < SAME
+        below = same.tril(start - 1)  # each pair once, and no image with itself
+        for row, column in below.nonzero().tolist():
+            pairs.append((column, start + row))
+    return pairs
