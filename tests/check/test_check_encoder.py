@@ -19,7 +19,9 @@ from wsoup.check.encoder import encoder as check_encoder
 from wsoup.check.finding import Finding
 from wsoup.check.remembered import encoder_inputs, remembered
 from wsoup.check.whole import parse_params
+from wsoup.disk import code as installed
 from wsoup.params.inputs import EncoderParams
+from wsoup.pipeline import packages
 from wsoup.towers.encoder import load_encoder
 
 CE = {
@@ -155,6 +157,11 @@ def test_profile_own_writes_whole_paths_and_takes_a_local_model(in_tmp, tiny_enc
     assert params["encoder"]["image_mean"] == [0.5, 0.4, 0.3]
     assert params["encoder"]["image_std"] == [0.2, 0.2, 0.2]
     assert params["encoder"]["interpolation"] == "bilinear"
+    code, printed, errors = run("check")
+    assert (code, printed) == (1, "")
+    assert errors.startswith("error: there is no dvc.yaml here, so nothing can run params.yaml; `wsoup init FOLDER`")
+    shutil.copy(ROOT / "dvc.yaml", ".")
+    Path(packages.VERSIONS).write_text(packages.versions_yaml(installed.installed()))
     code, printed, errors = run("check")
     assert code == 0, printed + errors
     assert printed.startswith("encoder: tiny-clip: 1 million parameters\n")

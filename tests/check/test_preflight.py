@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from corrupt import corrupted
-from project import DESCRIPTORS, WORDS, miniature_params
+from project import DESCRIPTORS, ROOT, WORDS, miniature_params
 
 from wsoup.base.errors import LONGEST, WsoupError
 from wsoup.check import preflight
@@ -142,6 +142,7 @@ def test_data_check_names_every_problem(raw: dict[str, Any], in_tmp: Path) -> No
     change(raw, "evaluate.baseline_m", 6)
     change(raw, "soups.word.pool", "descriptors")
     (in_tmp / "params.yaml").write_text(yaml.safe_dump(raw))
+    shutil.copy(ROOT / "dvc.yaml", in_tmp)
     done = CliRunner().invoke(app, ["check"])
     assert done.exit_code == 1
     assert "error: soups.word.k1 is 12 but the pool descriptors holds 5" in done.output

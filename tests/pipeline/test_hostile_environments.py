@@ -53,8 +53,11 @@ VARIABLES: dict[str, dict[str, str | None]] = {
     "offline": {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"},
 }
 SWITCHES = ["-O", "-OO", "-B", "-u", "-X utf8=0", "-X dev", "-W default", "-I"]
-QUICK = {"locale_C", "-O", "umask_077", "clock_goes_back"}
-"""The others take minutes in all."""
+SEVERAL = "several_at_once"
+"""An old locale, another hash seed, another time zone, `-O` and a strict umask together."""
+VARIABLES[SEVERAL] = {**VARIABLES["locale_C"], **VARIABLES["hash_seed"], **VARIABLES["time_zone"]}
+QUICK = {SEVERAL, "clock_goes_back"}
+"""The others, which change one thing at a time, take minutes in all."""
 
 
 def digests(folder: Path) -> dict[str, str]:
@@ -148,6 +151,7 @@ def strange_files(folder: Path) -> Callable[[], object]:
 
 
 PREPARED: dict[str, Callable[[Path], Callable[[], object]]] = {
+    SEVERAL: umask_077,
     "umask_077": umask_077,
     "read_only_home": read_only_home,
     "clock_goes_back": clock_goes_back,
@@ -160,7 +164,7 @@ PREPARED: dict[str, Callable[[Path], Callable[[], object]]] = {
 }
 NAMES = ["a b", "Größe", "$(touch x)", "a'b\"c", "-rf", "\u202e", "a\nb", "%s{}", "日本", "x" * 200]
 CASES = [
-    *((name, name in QUICK) for name in [*VARIABLES, *SWITCHES, *PREPARED]),
+    *((name, name in QUICK) for name in dict.fromkeys([*VARIABLES, *SWITCHES, *PREPARED])),
     *((f"folder {name!a}", False) for name in NAMES),
 ]
 
@@ -171,9 +175,10 @@ CASES = [
 def test_the_outs_are_the_same(start: Path, expected: dict[str, str], tmp_path: Path, case: str) -> None:
     names = {f"folder {name!a}": name for name in NAMES}
     folder = Path(shutil.copytree(start, tmp_path / names.get(case, "run")))
+    switches = {SEVERAL: ["-O"], **{switch: switch.split() for switch in SWITCHES}}
     undo = PREPARED.get(case, times(time.time()))(folder)
     try:
-        ran = run(folder, *(case.split() if case in SWITCHES else ()), **VARIABLES.get(case, {}))
+        ran = run(folder, *switches.get(case, []), **VARIABLES.get(case, {}))
     finally:
         undo()
     assert ran.returncode == 0, ran.stderr

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from wsoup.base.errors import WsoupError
+from wsoup.base.errors import MissingError, WsoupError
 from wsoup.cli.common import ParamsFile, Terminal
 
 
@@ -29,8 +29,15 @@ def check_command(
     from wsoup.pipeline.packages import check_packages
 
     console = Terminal()
+    sections = load_params(params)
+    if not Path("dvc.yaml").is_file():
+        # Said alone: the paths of a profile are relative to a pipeline folder, so other errors would name wrong cures.
+        raise MissingError(
+            f"there is no dvc.yaml here, so nothing can run {params}; `wsoup init FOLDER` makes a pipeline folder: "
+            "write the profile there"
+        )
     # All problems at once, warnings too: a run of hours should not meet the second one.
-    every = findings(load_params(params), deep=deep)
+    every = findings(sections, deep=deep)
     for finding in every:
         console.plain(str(finding))
     errors = list(lacking(params))
