@@ -9,7 +9,8 @@ from torch.nn import functional as F
 
 from wsoup.base.errors import PoolError
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.texts.tokens import ClassToken, SplitTokenizer, last_token
+from wsoup.texts.splitting import SplitTokenizer
+from wsoup.texts.tokens import ClassToken, last_token
 
 CPU = torch.device("cpu")
 START, END, CLASS = 49406, 49407, 49408

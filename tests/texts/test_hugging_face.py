@@ -98,7 +98,7 @@ def test_null_tokens_between_prefix_and_suffix(encoder):
 
 def test_texts_of_a_tower_that_reads_padding_are_not_cut(encoder, monkeypatch):
     padding = encoder.model.text.config.pad_token_id
-    monkeypatch.setattr("wsoup.texts.models._masked_padding", lambda model: padding)
+    monkeypatch.setattr("wsoup.texts.plain._masked_padding", lambda model: padding)
     monkeypatch.setattr(encoder.model.text.config, "pad_token_id", -1)  # nothing is masked
     with pytest.warns(UserWarning, match=r"differ by .* when their padding is cut .* full context"):
         texts = PromptEncoder(encoder.model, encoder.tokenizer, device=encoder.device)

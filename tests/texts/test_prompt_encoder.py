@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from wsoup.base.errors import ModelError, PoolError
-from wsoup.texts import encoder as encoder_module
 from wsoup.texts.encoder import PromptEncoder
+from wsoup.texts.joined import KEPT_PREFIX_LISTS
 from wsoup.texts.tokens import Tokenizer
 
 CPU = torch.device("cpu")
@@ -114,12 +114,12 @@ def test_neither_batch_nor_cache_changes_the_features(family, plain, batch_token
     for suffixes in (SUFFIXES, SUFFIXES[2:4], [" old man", " old cat"], [" old cat sat", " old cat ran", " old cat"]):
         expected = plain(model, tokenizer, whole(PREFIXES, suffixes))
         assert_same(encoder.encode_grid(PREFIXES, suffixes).flatten(0, 1), expected)
-        assert encoder._fast.cache.nbytes <= cache_bytes
+        assert encoder._fast.texts.cache.nbytes <= cache_bytes
     if batch_tokens == 40:
         expected = plain(model, tokenizer, whole(MANY, SUFFIXES[:3]))
         for _ in range(2):
             assert_same(encoder.encode_grid(MANY, SUFFIXES[:3]).flatten(0, 1), expected)
-        assert len(encoder._started(tuple(MANY))[0]) > 1
+        assert len(encoder._fast.started(tuple(MANY))[0]) > 1
 
 
 def test_the_same_call_gives_the_same_bits_whatever_came_before(family):
@@ -234,15 +234,15 @@ def test_lists_of_prefixes_do_not_accumulate(family):
     encoder = PromptEncoder(model, tokenizer, device=CPU, cache_bytes=50_000)
     for i in range(12):
         encoder.encode_grid([f"a photo of {i},", "a cat,"], [" sharp", " old"])
-    assert encoder._started.cache_info().currsize == encoder_module.KEPT_PREFIX_LISTS
-    assert encoder._fast.cache.nbytes <= 50_000
+    assert encoder._fast.started.cache_info().currsize == KEPT_PREFIX_LISTS
+    assert encoder._fast.texts.cache.nbytes <= 50_000
 
 
 def test_out_of_memory_halves_the_batch(family, plain, monkeypatch):
     model, tokenizer, _ = family("clip")
     encoder = PromptEncoder(model, tokenizer, device=CPU, batch_tokens=4096)
     assert encoder.fast
-    tower, sizes = encoder._fast.tower, []
+    tower, sizes = encoder._fast.texts.tower, []
     compute = tower.features
 
     def small_memory(x, *, repeat=None, **options):

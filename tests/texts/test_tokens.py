@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from wsoup.base.errors import ModelError
-from wsoup.texts.tokens import SplitTokenizer, token_lengths
+from wsoup.texts.splitting import SplitTokenizer
+from wsoup.texts.tokens import token_lengths
 from wsoup.towers import models as towers
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from functools import lru_cache, partial
 from typing import Annotated, Any, Literal
 
 import torch
@@ -21,10 +20,13 @@ from torch import Tensor
 
 from wsoup.base.arguments import Natural, Texts, Whole, at_the_door
 from wsoup.base.arrays import Device
+from wsoup.texts.coverage import read_tower
 from wsoup.texts.fast import FastTexts
-from wsoup.texts.models import TOLERANCE, PlainTexts, check_texts, finite, read_tower
-from wsoup.texts.prefixes import PrefixBatch
-from wsoup.texts.tokens import SplitTokenizer, Tokenizer, Tokens, by_head, last_token
+from wsoup.texts.joined import JoinedTexts
+from wsoup.texts.models import check_texts, finite
+from wsoup.texts.plain import TOLERANCE, PlainTexts
+from wsoup.texts.splitting import SplitTokenizer
+from wsoup.texts.tokens import Tokenizer, Tokens, last_token
 from wsoup.texts.tower import TextTower, default_batch_tokens
 from wsoup.towers.encoder import Encoder
 
@@ -34,7 +36,6 @@ CACHE_BYTES = 3 << 29
 """Keys and values kept between calls, 1.5 GiB: 1,000 class prompts take 0.5 GiB in ViT-B, 0.7 GiB in ViT-L."""
 GRID_BYTES = 1 << 28
 """Features in one block of `PromptEncoder.grid_blocks`."""
-KEPT_PREFIX_LISTS = 4
 OffsetFormula = Literal["wording", "code"]
 NULL: Tokens = (0,)
 TF32_TOLERANCE = 1e-2
@@ -82,15 +83,14 @@ class PromptEncoder:
         with torch.no_grad():
             self._plain = PlainTexts(model, tokenizer, device=self.device, dtype=dtype, batch_tokens=plain_tokens)
             covered = read_tower(model, dtype=dtype)
-            self._fast: FastTexts | None = None
+            self._fast: JoinedTexts | None = None
             if covered is None:
                 self._splitter = SplitTokenizer(tokenizer, reads=last_token(self._plain.padding))
                 return
             tower, reads = covered
             self._splitter = SplitTokenizer(tokenizer, reads=reads, class_token=tower.class_token)
-            self._fast = FastTexts(tower, batch_tokens=batch_tokens, cache_bytes=cache_bytes)
-            started = partial(_started, splitter=self._splitter, fast=self._fast)
-            self._started = lru_cache(maxsize=KEPT_PREFIX_LISTS)(started)
+            texts = FastTexts(tower, batch_tokens=batch_tokens, cache_bytes=cache_bytes)
+            self._fast = JoinedTexts(texts, self._splitter)
             self._verify()
 
     @classmethod
@@ -124,14 +124,14 @@ class PromptEncoder:
         """The text tower with packed weights, or None if `fast` is False."""
         if self._fast is None:
             return None
-        return self._fast.tower
+        return self._fast.texts.tower
 
     @property
     def tokens_encoded(self) -> int:
         """Tokens actually computed so far."""
         if self._fast is None:
             return self._plain.tokens
-        return self._plain.tokens + self._fast.tower.n_tokens
+        return self._plain.tokens + self._fast.texts.tower.n_tokens
 
     @property
     def encoded(self) -> str:
@@ -147,7 +147,7 @@ class PromptEncoder:
             return torch.empty(0, self._size, device=self.device)
         if self._fast is None:
             return finite(self._plain.encode(prompts))
-        return finite(self._fast.encode(self._splitter.sequences(prompts)))
+        return finite(self._fast.texts.encode(self._splitter.sequences(prompts)))
 
     @at_the_door
     @torch.no_grad()
@@ -188,10 +188,7 @@ class PromptEncoder:
             for i, suffix in enumerate(suffixes):
                 out[i] = self._plain.encode([prefix + suffix for prefix in prefixes])
         else:
-            for head, rows in by_head(suffixes).items():
-                for i, classes in self._fill_after_head(out, prefixes, suffixes, head=head, rows=rows):
-                    wholes = self._splitter.sequences([prefixes[c] + suffixes[i] for c in classes])
-                    out[i, classes] = self._fast.encode(wholes)
+            self._fast.fill(out, prefixes, suffixes)
         return finite(out)
 
     def grid_blocks(
@@ -215,49 +212,6 @@ class PromptEncoder:
             block = suffixes[which]
             yield which, self.encode_grid(prefixes, block, token_offset=token_offset, offset_formula=offset_formula)
 
-    def _fill_after_head(
-        self, out: Tensor, prefixes: Sequence[str], suffixes: Sequence[str], *, head: str, rows: list[int]
-    ) -> list[tuple[int, list[int]]]:
-        """Fill `out` for the suffixes `rows`, all of which have `head` before their first white space.
-
-        Returns (row, classes) of texts that have to be encoded whole: they are not safe to split, or too long.
-        """
-        starts = tuple(prefix + head for prefix in prefixes)
-        tails = [suffixes[i][len(head) :] for i in rows]
-        every_class = list(range(len(starts)))
-        joined_rows = []
-        joined_tails = []
-        wholes = []
-        for i, tail, safe in zip(rows, tails, self._splitter.safe(starts, tails), strict=True):
-            if safe:
-                joined_rows.append(i)
-                joined_tails.append(tail)
-            else:
-                wholes.append((i, every_class))
-        tokens = self._splitter.suffixes(joined_tails)
-        return self._fill(out, starts, tokens, rows=joined_rows) + wholes
-
-    def _fill(
-        self, out: Tensor, prefixes: tuple[str, ...], suffixes: list[Tokens], *, rows: Sequence[int]
-    ) -> list[tuple[int, list[int]]]:
-        """Fill `out` for the suffixes `rows`, given as tokens without class token.
-
-        Returns (row, classes) of texts that cannot be joined from their parts, because they exceed `room` or the
-        prefix accepts no suffix. Their features in `out` are wrong, and the caller has to replace them.
-        """
-        if self._fast is None or not rows:
-            return []
-        batches, lengths = self._started(prefixes)
-        sequences = [self._splitter.finished(suffix) for suffix in suffixes]
-        self._fast.fill(out, batches, sequences, rows=rows)
-        too_long = []
-        for i, sequence in zip(rows, sequences, strict=True):
-            room = self._splitter.room - len(sequence)
-            classes = [c for c, length in enumerate(lengths) if length > room]
-            if classes:
-                too_long.append((i, classes))
-        return too_long
-
     def _fill_with_offset(
         self, out: Tensor, prefixes: Sequence[str], suffixes: Sequence[str], *, token_offset: int, formula: str
     ) -> None:
@@ -275,9 +229,9 @@ class PromptEncoder:
             for i, end in enumerate(ends):
                 out[i] = self._plain.encode_joined(starts, end, context=self._splitter.context)
             return
-        for i, classes in self._fill(out, tuple(prefixes), ends, rows=range(len(ends))):
+        for i, classes in self._fast.fill_tokens(out, tuple(prefixes), ends, rows=range(len(ends))):
             wholes = [self._splitter.finished(starts[c] + ends[i]) for c in classes]
-            out[i, classes] = self._fast.encode(wholes)
+            out[i, classes] = self._fast.texts.encode(wholes)
 
     def _verify(self) -> None:
         """Compare both ways of the fast path with `encode_text` on a few texts; if they differ, do without it."""
@@ -290,7 +244,7 @@ class PromptEncoder:
         self.texts_encoded = 0  # nobody asked for these
         distance = differences.norm(dim=-1).max().item()
         assert self._fast is not None
-        tolerance = TOLERANCE[self._fast.tower.dtype]
+        tolerance = TOLERANCE[self._fast.texts.tower.dtype]
         if self.device.type == "cuda" and torch.get_float32_matmul_precision() != "highest":
             tolerance = max(tolerance, TF32_TOLERANCE)
         # "not <=" rather than ">", because a distance may be NaN.
@@ -301,17 +255,3 @@ class PromptEncoder:
                 stacklevel=4,
             )
             self._fast = None
-
-
-def _started(
-    prefixes: tuple[str, ...], *, splitter: SplitTokenizer, fast: FastTexts
-) -> tuple[list[PrefixBatch], list[int]]:
-    """Prefixes in batches, and their lengths in tokens: the whole room for one that accepts no suffix."""
-    starts = splitter.prefixes(prefixes)
-    lengths = []
-    for start in starts:
-        length = len(start)
-        if not splitter.accepts_suffix(start):
-            length = splitter.room
-        lengths.append(length)
-    return fast.prefix_batches(starts), lengths

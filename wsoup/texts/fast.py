@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wsoup.texts.models import halving, split_evenly
+from wsoup.texts.batches import halving, split_evenly
 from wsoup.texts.prefixes import PREFIX_TOKENS, PrefixBatch, PrefixCache, batched, visible_beginning, visible_past
 from wsoup.texts.tokens import Tokens
 from wsoup.texts.tower import TextTower, additive
