@@ -28,7 +28,7 @@ of letters, digits, `-` and `_`. A key without a default is required.
 TABLE = "| key | values | default | |\n|---|---|---|---|\n"
 UNBOUNDED = 2**31
 """Bounds from here on come from the machine and are not shown."""
-PLAIN = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true, false"}
+PLAIN = {"string": "text", "integer": "integer", "number": "number", "boolean": "true, false"}
 SIGNS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
 Schema = Mapping[str, Any]
 
@@ -58,7 +58,10 @@ def markdown(schema: Schema) -> str:
     """The page; `schema` is that of `wsoup.check.whole.Params`."""
     parts = [HEAD]
     for section, value in _inlined(schema, schema["$defs"])["properties"].items():
-        parts.append(f"## {section}\n\n{value.get('description', '')}\n")
+        parts.append(f"## {section}\n")
+        is_one_key = value.get("type") in ("string", "array")  # whose row has the description
+        if not is_one_key:
+            parts.append(f"{value.get('description', '')}\n")
         parts += [f"{TABLE if row.startswith('| `') else ''}{row}" for row in _blocks(section, value)]
     return "\n".join(parts).rstrip("\n") + "\n"
 
@@ -132,8 +135,8 @@ def _values(value: Schema) -> str:
             return ", ".join(f"`{choice}`" for choice in choices)
         case {"anyOf": choices}:
             return " or ".join(map(_values, choices))
-        case {"prefixItems": items}:
-            return f"[{', '.join(map(_values, items))}]"
+        case {"prefixItems": [item, *_] as items}:
+            return f"[{len(items)} x {_values(item)}]"
         case {"type": "array", "items": items}:
             return f"list of {_values(items)}"
         case {"type": "object"}:
@@ -142,12 +145,15 @@ def _values(value: Schema) -> str:
 
 
 def _bounds(value: Schema) -> str:
-    bounds = [
-        f"{sign} {int(value[key]):,}" if float(value[key]).is_integer() else f"{sign} {value[key]:g}"
-        for key, sign in SIGNS.items()
-        if key in value and abs(value[key]) < UNBOUNDED
-    ]
+    shown = {key: _number(value[key]) for key in SIGNS if key in value and abs(value[key]) < UNBOUNDED}
+    if shown.keys() == {"minimum", "maximum"}:
+        return f" {shown['minimum']} to {shown['maximum']}"
+    bounds = [f"{SIGNS[key]} {number}" for key, number in shown.items()]
     return f" {', '.join(bounds)}" if bounds else ""
+
+
+def _number(value: float) -> str:
+    return f"{int(value):,}" if float(value).is_integer() else f"{value:g}"
 
 
 def schema() -> str:

@@ -41,7 +41,7 @@ def main(owner: Owner, method: str) -> None:
     templates = {name: dataset["template"] for name, dataset in read_yaml("params.yaml")["datasets"].items()}
     check_templates(definition.tune, templates, source=params.source, tokenizer=encoder.tokenizer)
     sources = read_training_sets(
-        artifacts, source=params.source, method=definition, seeds=params.seeds, encoder=encoder.id
+        artifacts, source=params.source, method=definition, seeds=params.seeds, encoder_id=encoder.id
     )
     # Without the other methods: an edit of one of them must not train this one again.
     shared_params = shared.model_dump(exclude={"methods"})

@@ -26,10 +26,11 @@ def main(owner: Owner, name: str) -> None:
     source = load_source(run)
     scores = run.artifacts.scores(definition.pool)
     searches: dict[int, Search] = {}
+    # The parts of all seeds in one list, so that workers go on to the next seed while a part of this one is computed.
     shards: dict[tuple[int, int], Shard] = {}
     for seed in run.seeds:
-        pool = read_ranked(scores, seed=seed, encoder=run.encoder.id)
-        searches[seed] = Search(definition, pool, source, seed)
+        ranked = read_ranked(scores, seed=seed, encoder_id=run.encoder.id)
+        searches[seed] = Search(definition, ranked, source, seed)
         for number, shard in enumerate(searches[seed].shards(owner)):
             shards[seed, number] = shard
     parts: dict[int, list[bytes]] = {seed: [] for seed in run.seeds}

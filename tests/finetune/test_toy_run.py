@@ -30,7 +30,7 @@ def test_the_diversity_loss_increases_the_divergence_of_members(monkeypatch):
     encoder = load_encoder(params.encoder)
     diverse = params.finetune.methods["ce_diverse"]
     sources = read_training_sets(
-        Artifacts(), source=params.source, method=diverse, seeds=params.seeds, encoder=encoder.id
+        Artifacts(), source=params.source, method=diverse, seeds=params.seeds, encoder_id=encoder.id
     )
     for seed, source in sources.items():
 

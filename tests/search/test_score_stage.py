@@ -70,7 +70,7 @@ def test_the_table_has_every_candidate_for_every_seed(artifacts, tiny_encoder):
         lines = {line["text"]: line for line in table if line["seed"] == seed}
         assert list(lines) == ["", *WORDS]
         assert {line["n_images"] for line in lines.values()} == {40}
-        best = read_ranked(artifacts.scores("words"), seed=seed, encoder=tiny_encoder.id)
+        best = read_ranked(artifacts.scores("words"), seed=seed, encoder_id=tiny_encoder.id)
         assert best.texts == sorted(WORDS, key=lambda text: -lines[text]["n_correct"])
         assert best.n_correct.tolist() == [lines[text]["n_correct"] for text in best.texts]
         assert best.cost.texts == 30
@@ -99,7 +99,7 @@ def test_texts_and_class_name_have_the_final_period_only_if_the_pool_says_so(art
                 gained, lost = int((after & ~before).sum()), int((before & ~after).sum())
                 variance = gained + lost - (gained - lost) ** 2 / 40
                 assert lines[word]["gain_se"] == pytest.approx(variance**0.5, abs=1e-9)
-        assert read_ranked(artifacts.scores("words"), seed=1, encoder=tiny_encoder.id).period is period
+        assert read_ranked(artifacts.scores("words"), seed=1, encoder_id=tiny_encoder.id).period is period
     assert right_by_name[:2] != right_by_name[2:], "the period decides which images the class name gets right"
 
 

@@ -269,7 +269,7 @@ def test_a_ranking_has_the_likelihood_of_each_text_and_no_class_name(tmp_path):
     """By falling count, ties in pool order; the likelihoods written are 0, -1, -2, ... in pool order."""
     for pool, period in (("words", False), ("descriptors", True)):
         path = write_scores(tmp_path / pool, pool=pool, texts=["", "red", "wet", "old"], counts=[9, 1, 5, 5])
-        read = read_ranked(path, seed=2, encoder={"model": "x"})
+        read = read_ranked(path, seed=2, encoder_id={"model": "x"})
         assert (read.texts, read.n_correct.tolist()) == (["wet", "old", "red"], [7, 7, 3])
         assert read.log_likelihood.tolist() == [-6, -7, -5]
         assert (read.period, read.cost) == (period, Cost(4, 4, 4))
@@ -278,6 +278,6 @@ def test_a_ranking_has_the_likelihood_of_each_text_and_no_class_name(tmp_path):
 def test_scores_without_the_seed_or_of_another_encoder_are_refused(tmp_path):
     path = write_scores(tmp_path / "w", pool="words", texts=["red"], counts=[1])
     with pytest.raises(MismatchError, match="holds no scores of seed 3"):
-        read_ranked(path, seed=3, encoder={"model": "x"})
+        read_ranked(path, seed=3, encoder_id={"model": "x"})
     with pytest.raises(MismatchError, match="model"):
-        read_ranked(path, seed=1, encoder={"model": "y"})
+        read_ranked(path, seed=1, encoder_id={"model": "y"})

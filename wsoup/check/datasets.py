@@ -32,7 +32,7 @@ UNCAPTIONED = re.compile(r"[a-z][A-Z]|_|\w-\w|\w\d{2,}|^\d+$|\.$")
 """Class names that no caption would contain: CamelCase, joined by _ or -, codes; or ending in a period, which the
 template already has."""
 SHOWN_UNREADABLE = 5
-"""Images that cannot be decoded, each with its reason; the others are counted."""
+"""How many images that cannot be decoded are listed with their reason; the others are counted."""
 MISTAKES = {
     "split": "are in train and in test with the same bytes, for example {}; a test image that was trained on "
     "proves nothing: remove it from one of them",
@@ -212,7 +212,8 @@ def _pool_inputs(params: Params) -> list[object]:
 
 
 def _long_texts(params: Params, *, class_names: list[str]) -> Iterator[Finding]:
-    from wsoup.check.encoder import long_texts  # torch and open_clip: three seconds
+    # Imported here, because torch and open_clip take three seconds.
+    from wsoup.check.encoder import long_texts
 
     for problem in long_texts(params, class_names=class_names):
         yield Finding("error", "", problem)

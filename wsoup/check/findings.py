@@ -24,6 +24,7 @@ def findings(params: Params, *, deep: bool) -> list[Finding]:
 
 
 def _encoder(params: Params) -> Iterator[Finding]:
-    from wsoup.check.encoder import encoder  # torch and open_clip: three seconds
+    # Imported here, because torch and open_clip take three seconds.
+    from wsoup.check.encoder import encoder
 
     yield from encoder(params)

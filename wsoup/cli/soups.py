@@ -13,6 +13,8 @@ from wsoup.cli.common import check_ending, claim
 from wsoup.cli.loading import load, load_classifier, run_soup
 
 soup_app = typer.Typer(help="Show and export soups.", no_args_is_help=True)
+CLASSIFIERS = ("npz", "onnx")
+"""Values of `--format` for a classifier of named classes; the others are texts."""
 OwnSoup = Annotated[str | None, typer.Argument(help=f"{common.WHICH} (default: report.soup of params.yaml).")]
 
 
@@ -61,21 +63,14 @@ def soup_export(
     Example: wsoup soup export word --format open_clip > templates.py
     """
     from wsoup.api.encoders import EncoderOptions
-    from wsoup.cli.formats import FORMATS, export
-    from wsoup.disk.store import write_bytes
+    from wsoup.cli.formats import FORMATS
 
     claim([("--out", out)], inputs=[path, classes], force=force)
     if form in FORMATS:
-        soup, _ = load(_named(path, params=params))
-        content = export(soup, form=form, template=template)
-        if out is None:
-            common.put(content)
-        else:
-            write_bytes(out, content.encode())
+        _export_texts(_named(path, params=params), form=form, template=template, out=out)
         return
-    if form not in ("npz", "onnx"):
-        known = (*FORMATS, "npz", "onnx")
-        raise ParamsError(f"--format {form!r} must be one of {', '.join(known)}")
+    if form not in CLASSIFIERS:
+        raise ParamsError(f"--format {form!r} must be one of {', '.join((*FORMATS, *CLASSIFIERS))}")
     if out is None:
         raise ParamsError(f"--format {form} is not text; give --out FILE.{form}")
     check_ending(out, f".{form}", option="--out")
@@ -90,3 +85,16 @@ def soup_export(
     if form == "onnx":
         tower = encoder()
     export_classifier(out, classifier, tower=tower)
+
+
+def _export_texts(name: str, *, form: str, template: str | None, out: Path | None) -> None:
+    """Write the texts of a soup to a file, or to stdout."""
+    from wsoup.cli.formats import export
+    from wsoup.disk.store import write_bytes
+
+    soup, _ = load(name)
+    content = export(soup, form=form, template=template)
+    if out is None:
+        common.put(content)
+    else:
+        write_bytes(out, content.encode())

@@ -14,7 +14,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from wsoup.base.errors import DataError, MissingError, ParamsError
-from wsoup.datasets.listing import Label, Listing, Row, listed, read_json, relative
+from wsoup.datasets.listing import Label, ListedImage, Listing, listed, read_json, relative
 from wsoup.datasets.paper import PAPER, PaperDataset
 from wsoup.datasets.walk import (
     SPLIT_FOLDERS,
@@ -97,7 +97,7 @@ def _json_splits(base: Path, *, place: Path, paper: PaperDataset, wanted: Collec
         )
     by_split = read_json(path, dict[str, list[tuple[str, Label, str]]], expected=SPLIT_FILE)
     prefix = prefix_of(base, place / paper.images)
-    rows: list[Row] = []
+    rows: list[ListedImage] = []
     for split, images in by_split.items():
         for image, label, class_name in images:
             image_path = prefix + relative(image, origin=str(path))
@@ -114,7 +114,7 @@ def _aircraft(base: Path, *, place: Path, wanted: Collection[str]) -> Listing:
     prefix = prefix_of(base, place / "images")
     origin = str(place / "images_variant_*.txt")
     names = read_lines(place / "variants.txt", hint=hint)
-    rows: list[Row] = []
+    rows: list[ListedImage] = []
     for split in SPLIT_FOLDERS:
         if split not in wanted:
             continue

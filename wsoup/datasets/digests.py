@@ -27,9 +27,9 @@ from wsoup.disk.files import container_of, read_bytes, regular_file
 FILES_AT_ONCE = 4096
 """Files that a thread looks at before it takes the next ones; 16 of remote storage."""
 REMOTE_REQUESTS = 32
-"""Sent to remote storage at a time."""
+"""Requests that remote storage is sent at a time."""
 STAMP = ("stat_size", "mtime_ns", "ctime_ns", "inode")
-"""What identifies an unchanged file. Of a URL: what its storage reports (`remote.stamp`), and ones."""
+"""What identifies an unchanged file; for a URL it is what the storage reports (`remote.stamp`), and ones."""
 _STAMPS = [(name, pa.int64()) for name in STAMP]
 SCHEMA = pa.schema([("path", pa.string()), *_STAMPS, ("size", pa.int64()), ("digest", pa.string())])
 """Columns of the cache."""

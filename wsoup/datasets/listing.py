@@ -128,12 +128,12 @@ def _check_class_names(listing: Listing) -> None:
             raise DataError(f"{origin}: class name {what} (label {label}); name it in plain text")
 
 
-Row = tuple[str, int | None, str | None, str]
+ListedImage = tuple[str, int | None, str | None, str]
 """Path, label, class name and split of an image in a list; the label or the class name may be None, but not both."""
 
 
 def listed(
-    rows: Sequence[Row], *, names: Sequence[str] | None = None, root: str, wanted: Collection[str], origin: str
+    rows: Sequence[ListedImage], *, names: Sequence[str] | None = None, root: str, wanted: Collection[str], origin: str
 ) -> Listing:
     """The listing of a list of images, which all layouts have but folders of classes.
 
@@ -175,7 +175,7 @@ def split_of(images: Sequence[tuple[str, int]]) -> Split:
     return Split(paths, np.array(labels, dtype=np.int64))
 
 
-def _names_by_label(rows: Sequence[Row], *, origin: str) -> list[str]:
+def _names_by_label(rows: Sequence[ListedImage], *, origin: str) -> list[str]:
     """Class names in label order; none where rows have no labels."""
     names: dict[int, str] = {}
     for _, label, name, _ in rows:

@@ -58,9 +58,16 @@ def build(listing: Listing, *, name: str, params: DatasetParams, shots: int, see
         MissingError: a listed image does not exist.
     """
     table, names = select(listing, params=params, shots=shots, seeds=seeds)
+    is_test = pc.equal(table["split"], "test")
+    attributes = _attributes(listing, name=name, params=params, class_names=names, n_test=pc.sum(is_test).as_py())
+    return Manifest(_with_digests(table, listing=listing, class_names=names), attributes)
+
+
+def _with_digests(table: pa.Table, *, listing: Listing, class_names: list[str]) -> pa.Table:
+    """The images of `select` with their class names, and the sizes and digests of their files."""
     paths = table["path"].to_pylist()
     sizes, hexes = digests.of_images(listing.root, paths, origin=listing.origin)
-    name_by_label = pa.array(names, type=pa.string())
+    name_by_label = pa.array(class_names, type=pa.string())
     columns = {
         "path": table["path"],
         "label": table["label"],
@@ -70,24 +77,30 @@ def build(listing: Listing, *, name: str, params: DatasetParams, shots: int, see
         "digest": hexes,
         "seeds": table["seeds"],
     }
-    is_test = pc.equal(table["split"], "test")
+    return pa.table(columns)
+
+
+def _attributes(
+    listing: Listing, *, name: str, params: DatasetParams, class_names: list[str], n_test: int
+) -> dict[str, Any]:
+    """What a manifest says about its dataset, see `Manifest`."""
     comparable, reason = paper.comparable(
         params.layout,
         dataset=name,
         template=params.template,
         test_split=params.test_split,
-        n_test=pc.sum(is_test).as_py(),
-        n_classes=len(names),
+        n_test=n_test,
+        n_classes=len(class_names),
     )
     fewshot_source = None
     if params.role == "source":
         fewshot_source = params.fewshot_pickles or "drawn by shots and seed"
-    attributes = {
+    return {
         "dataset": name,
         "root": listing.root,
         "role": params.role,
         "template": params.template,
-        "class_names": names,
+        "class_names": class_names,
         "layout": params.layout,
         "test_split": params.test_split,
         "split_source": listing.origin,
@@ -95,7 +108,6 @@ def build(listing: Listing, *, name: str, params: DatasetParams, shots: int, see
         "paper_comparable": comparable,
         "reason": reason,
     }
-    return Manifest(pa.table(columns), attributes)
 
 
 def select(listing: Listing, *, params: DatasetParams, shots: int, seeds: list[int]) -> tuple[pa.Table, list[str]]:

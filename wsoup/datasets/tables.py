@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from wsoup.base import remote
 from wsoup.base.errors import DataError, MissingError
-from wsoup.datasets.listing import SPLIT_NAMES, Label, Listing, Row, listed, read_json, refusing, relative, some
+from wsoup.datasets.listing import SPLIT_NAMES, Label, ListedImage, Listing, listed, read_json, refusing, relative, some
 from wsoup.datasets.walk import read_lines, require_folder, subfolders
 from wsoup.disk.files import arrow_table, reason_of
 
@@ -138,7 +138,7 @@ def read_saved(root: str, *, wanted: Collection[str]) -> Listing:
     if not splits:
         raise MissingError(f"{base} holds no dataset saved by `save_to_disk` (no folder in it has a state.json)")
     class_names: list[str] = []
-    rows: list[Row] = []
+    rows: list[ListedImage] = []
     for split, prefix in splits.items():
         our_name = SPLIT_NAMES.get(split, split)
         if our_name in wanted:

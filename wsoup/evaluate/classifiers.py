@@ -143,7 +143,7 @@ def check_rows(rows: Sequence[Row], *, tests: Sequence[TestSet], tokenizer: Toke
     for row in rows:
         for offset in row.offsets:
             by_offset.setdefault(offset, set()).update(row.texts)
-    # Of each dataset: its class names decide how much room a text has.
+    # Dataset by dataset, because its class names decide how much room a text has.
     for test in tests:
         origin = f"dataset {test.name}"
         step = f"shorten the name (datasets.{test.name}.class_names), or remove such long texts from the pool"

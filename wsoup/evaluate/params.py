@@ -9,34 +9,34 @@ from pydantic import Field, model_validator
 from wsoup.base.arguments import Flag
 from wsoup.core.prompts import bare
 from wsoup.params.section import Name, NonNegativeInt, PositiveInt, Section, Text, check_stated
-from wsoup.search.rank.params import Members, Texts
+from wsoup.search.rank.params import MemberCount, TextCount
 
-Tokens = Annotated[NonNegativeInt, Field(le=1_000)]
+TokenCount = Annotated[NonNegativeInt, Field(le=1_000)]
 
 
 class SurveyParams(Section):
     """Unselected texts on every dataset, and the soup that the targets would select: an upper bound, never a result."""
 
-    descriptors: Texts | None
+    descriptors: TextCount | None
     """Descriptors of the pool to evaluate on every dataset (null: all); the upper bound is selected from these."""
-    chains: Texts
+    chains: TextCount
     """Random word chains to evaluate on the source's few-shot images."""
     chain_length: Annotated[PositiveInt, Field(le=1_000)]
     """Words in each chain."""
-    m: Members
+    m: MemberCount
     """Maximum number of members of the upper bound."""
 
 
 class EvaluateParams(Section):
     """Which rows are evaluated: sizes of soups and draws, and token offsets."""
 
-    m: Annotated[list[Members], Field(min_length=1, max_length=100)]
+    m: Annotated[list[MemberCount], Field(min_length=1, max_length=100)]
     """Soup sizes of the curve of accuracy over m, in rising order."""
-    baseline_m: Members
+    baseline_m: MemberCount
     """Number of random and Waffle descriptors for the pretrained model."""
-    tuned_baseline_m: Members
+    tuned_baseline_m: MemberCount
     """The same for finetuned models."""
-    offsets: Annotated[list[Tokens], Field(min_length=1, max_length=100)]
+    offsets: Annotated[list[TokenCount], Field(min_length=1, max_length=100)]
     """The offset trick: null tokens between class name and descriptor, in rising order; each repeats every member."""
     offset_formula: Literal["wording", "code"]
     """Where null tokens go: `wording` as in the paper, after the comma ("a dog, ! ! ! which ..."); `code` as in the

@@ -91,8 +91,11 @@ class Material:
         return "word" if "word" in self.soups else next(iter(self.soups))
 
 
-class Dataset(Protocol):
-    """What prompts by class need of a dataset: `wsoup.evaluate.testsets.TestSet`, which imports torch."""
+class PromptSource(Protocol):
+    """What prompts by class need of a dataset.
+
+    That is a `wsoup.evaluate.testsets.TestSet`, whose module imports torch, as this one must not.
+    """
 
     @property
     def name(self) -> str: ...
@@ -127,7 +130,7 @@ class Method:
 
     name: str
     texts: Callable[[Material, int, int], Sequence[str]] | None = None
-    prompts: Callable[[Material, Dataset], Sequence[Sequence[str]]] | None = None
+    prompts: Callable[[Material, PromptSource], Sequence[Sequence[str]]] | None = None
     by_seed: bool = True
     drawn: bool = False
     sized: bool = False
@@ -137,12 +140,12 @@ class Method:
     soup: str | None = None
 
 
-def _ensemble(material: Material, dataset: Dataset) -> Sequence[Sequence[str]]:
+def _ensemble(material: Material, dataset: PromptSource) -> Sequence[Sequence[str]]:
     template = dataset.baseline_template or dataset.template
     return baselines.ensemble_prompts(template, class_names=dataset.class_names, templates=material.templates)
 
 
-def _gpt(material: Material, dataset: Dataset) -> Sequence[Sequence[str]]:
+def _gpt(material: Material, dataset: PromptSource) -> Sequence[Sequence[str]]:
     if dataset.gpt is None:
         return []
     return baselines.gpt_prompts(

@@ -85,7 +85,7 @@ def source_counts(source: Source, texts: Sequence[str], *, period: bool) -> pa.T
     """Correct counts of the bare class name and of each text alone on every seed's few-shot images."""
     images = source.images()
     by_block = []
-    # Apart: the bare class name has no comma, and among texts with one it would keep them from sharing it.
+    # The bare class name has no comma, and among texts with one it would keep them from sharing it.
     for group in ([""], texts):
         for block in source.text_blocks(group, period=period):
             by_block.append(images.score(block)["n_correct"])

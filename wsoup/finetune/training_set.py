@@ -52,7 +52,7 @@ class TrainingSet:
 
 
 def read_training_sets(
-    artifacts: Artifacts, *, source: str, method: MethodParams, seeds: Sequence[int], encoder: Mapping[str, object]
+    artifacts: Artifacts, *, source: str, method: MethodParams, seeds: Sequence[int], encoder_id: Mapping[str, object]
 ) -> dict[int, TrainingSet]:
     """Read which few-shot images of each seed selection saw, the texts of its soup and the words to start from.
 
@@ -61,7 +61,7 @@ def read_training_sets(
         source: name of the source dataset.
         method: which soup and which list of words.
         seeds: of the splits and the soups.
-        encoder: id that the soups and the features must have.
+        encoder_id: what the soups and the features must be of.
 
     Raises:
         MissingError: the image folder, manifest, a split, features, a soup or the list of words does not exist.
@@ -75,12 +75,12 @@ def read_training_sets(
         raise MissingError(f"datasets.{source}.root: folder {root} does not exist")
     all_digests = store.read_table(manifest, columns=["digest"])["digest"]
     # Images that `embed_train` could not decode have no features, and no selection saw them.
-    decoded_rows = read_features(artifacts.features(source, split="train"), encoder=encoder).rows
+    decoded_rows = read_features(artifacts.features(source, split="train"), encoder=encoder_id).rows
     sets = {}
     for seed in seeds:
         split = store.read_table(artifacts.split(source, seed=seed), columns=["path", "label", "row"])
         split = split.filter(np.isin(split["row"], decoded_rows))
-        soup = Soup.load(artifacts.soup(method.soup, seed=seed), encoder=encoder)
+        soup = Soup.load(artifacts.soup(method.soup, seed=seed), encoder=encoder_id)
         paths = [remote.joined(root, path) for path in split["path"].to_pylist()]
         digests = all_digests.take(split["row"]).to_pylist()
         labels = np.asarray(split["label"].to_numpy(), dtype=np.int64)

@@ -164,11 +164,7 @@ def load_tuned(folder: str | Path, *, encoder: Encoder, iteration: int | None = 
     if iteration is not None:
         path = folder / SNAPSHOTS
         prefix = f"{iteration}/"
-    with _undamaged(path), safetensors.safe_open(path, framework="pt", device=str(encoder.device)) as file:
-        keys = [key for key in file.keys() if key.startswith(prefix)]  # noqa: SIM118
-        stored = {key.removeprefix(prefix): file.get_tensor(key) for key in keys}
-        metadata = file.metadata() or {}
-        digests = json.loads(metadata.get(CHECKSUMS, "{}"))
+    stored, checksum = _stored_tensors(path, prefix=prefix, device=encoder.device)
     student = make_student(
         encoder.model,
         tokenizer=encoder.tokenizer,
@@ -182,9 +178,7 @@ def load_tuned(folder: str | Path, *, encoder: Encoder, iteration: int | None = 
     if differing:
         name, _ = min(differing)
         raise MismatchError(f"{path} does not fit its {CONFIG} (first at {name}); run `dvc repro` again")
-    on_cpu = {name: tensor.cpu().numpy() for name, tensor in stored.items()}
-    if digests.get(prefix) != checksums.of_arrays(on_cpu).hex():
-        raise MismatchError(f"{path} is damaged: its checksum is not that of its weights; make it with `{AGAIN}`")
+    _check_undamaged(stored, checksum=checksum, path=path)
     # Not strict: what was not trained is not stored, and its shapes were compared above.
     student.load_state_dict(stored, strict=False)
     identity = {
@@ -197,6 +191,22 @@ def load_tuned(folder: str | Path, *, encoder: Encoder, iteration: int | None = 
         identity["iteration"] = iteration
     load = partial(load_tuned, folder.resolve(), encoder=encoder, iteration=iteration)
     return dataclasses.replace(encoder, model=student.merge(), id=identity, load=load)
+
+
+def _stored_tensors(path: Path, *, prefix: str, device: torch.device) -> tuple[dict[str, torch.Tensor], str | None]:
+    """The tensors of a file below a prefix, by the rest of their names, and their checksum in its metadata."""
+    with _undamaged(path), safetensors.safe_open(path, framework="pt", device=str(device)) as file:
+        keys = [key for key in file.keys() if key.startswith(prefix)]  # noqa: SIM118
+        stored = {key.removeprefix(prefix): file.get_tensor(key) for key in keys}
+        metadata = file.metadata() or {}
+        digests = json.loads(metadata.get(CHECKSUMS, "{}"))
+    return stored, digests.get(prefix)
+
+
+def _check_undamaged(tensors: Mapping[str, torch.Tensor], *, checksum: str | None, path: Path) -> None:
+    on_cpu = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
+    if checksum != checksums.of_arrays(on_cpu).hex():
+        raise MismatchError(f"{path} is damaged: its checksum is not that of its weights; make it with `{AGAIN}`")
 
 
 def _shapes(tensors: Mapping[str, torch.Tensor]) -> set[tuple[str, torch.Size]]:

@@ -82,10 +82,7 @@ def make_student(
             tokens = _prompt_start(n_prompt, tokenizer=tokenizer, template=template)
             student.soft_prompt = nn.Parameter(student.embeddings(tokens))
         if isinstance(tune, SoftDescriptorsTune):
-            if tune.start == "soup":
-                starts = _soup_starts(tune, soup=soup, tokenizer=tokenizer)
-            else:
-                starts = _random_starts(tune, words=_one_token(words, tokenizer=tokenizer))
+            starts = _descriptor_starts(tune, tokenizer=tokenizer, words=words, soup=soup)
             with_period = nn.functional.pad(starts, (0, 1), value=student.period)
             student.soft_descriptors = nn.Parameter(student.embeddings(with_period))
         attach(student, tune)
@@ -207,8 +204,17 @@ def _before_class_name(template: str, *, tokenizer: Tokenizer) -> Tensor:
     return tokenizer([beginning.strip()])[0]
 
 
+def _descriptor_starts(
+    tune: SoftDescriptorsTune, *, tokenizer: Tokenizer, words: Sequence[str], soup: Sequence[str]
+) -> Tensor:
+    """The tokens before the period that soft descriptors start as, (M, n - 1); see `make_student`."""
+    if tune.start == "soup":
+        return _soup_starts(tune, soup=soup, tokenizer=tokenizer)
+    return _random_starts(tune, words=_one_token(words, tokenizer=tokenizer))
+
+
 def _random_starts(tune: SoftDescriptorsTune, *, words: Tensor) -> Tensor:
-    """The tokens before the period that soft descriptors start as, (M, n - 1): distinct words of one token each."""
+    """Distinct words of one token each: (M, n - 1)."""
     if len(words) < tune.tokens:
         raise ModelError(f"tune.words: needs {tune.tokens} words of one token each, there are {len(words)}")
     drawn = []
@@ -219,7 +225,7 @@ def _random_starts(tune: SoftDescriptorsTune, *, words: Tensor) -> Tensor:
 
 
 def _soup_starts(tune: SoftDescriptorsTune, *, soup: Sequence[str], tokenizer: Tokenizer) -> Tensor:
-    """The same from the first members of a soup: their tokens, repeated from the first on or cut to fit."""
+    """Tokens of the first members of a soup, repeated from the first on or cut to fit: (M, n - 1)."""
     if len(soup) < tune.members:
         raise ParamsError(f"tune.members is {tune.members}, and the soup to start from has {len(soup)}; lower it")
     starts = []

@@ -73,23 +73,29 @@ def encode_files(
     positions: list[int] = []
     skipped: dict[int, str] = {}
     features: dict[str, list[np.ndarray]] = {name: [] for name in encoders}
+    least = at_once if fill else 0
     with sharing_blocks([fast_images(encoder) for encoder in encoders.values()]):
         for batch in decoded:
-            n = len(batch.positions)
-            if n:
-                filled = _filled(batch, least=at_once if fill else 0)
+            if batch.positions:
                 # Bytes go to the device and become floats there: a quarter of the transfer.
-                pixels = to_floats(filled.to(encoder.device, non_blocking=True))
+                filled = _filled(batch, least=least).to(encoder.device, non_blocking=True)
+                pixels = to_floats(filled)
+                files = [str(paths[i]) for i in batch.positions]
                 for name, each in encoders.items():
-                    encoded = encode_pixels(each, pixels)[:n].cpu()
-                    check_finite(encoded, paths=[str(paths[i]) for i in batch.positions])
-                    features[name].append(encoded.numpy())
+                    features[name].append(_encoded(each, pixels, files=files))
             positions += batch.positions
             skipped |= {i: error.args[0] for i, error in batch.bad.items()}
-            tick(n + len(batch.bad))
+            tick(len(batch.positions) + len(batch.bad))
     joined = {name: np.concatenate(parts) for name, parts in features.items() if parts}
     # The type is said, because an empty list would become floats, which are no positions.
     return Encoded(joined, np.array(positions, dtype=np.int64), skipped)
+
+
+def _encoded(encoder: Encoder, pixels: Tensor, *, files: Sequence[str]) -> np.ndarray:
+    """Features (n, D) of the first n images of a batch, which are those files; the others only fill it up."""
+    features = encode_pixels(encoder, pixels)[: len(files)].cpu()
+    check_finite(features, paths=files)
+    return features.numpy()
 
 
 def _filled(batch: Batch, *, least: int) -> Tensor:

@@ -35,7 +35,7 @@ RN50_FLOPS = 12e9
 T = TypeVar("T")
 
 
-class Dataset(NamedTuple):
+class DatasetSize(NamedTuple):
     """Classes and images of one dataset; n_train counts the few-shot images of all seeds."""
 
     classes: int
@@ -62,10 +62,10 @@ class Needs:
         self.params = params
         self.n_seeds = len(params.seeds)
         self.unknown: dict[str, str] = {}
-        self.datasets: dict[str, Dataset] = {}
+        self.datasets: dict[str, DatasetSize] = {}
         for name in params.datasets:
             read = partial(self._dataset, name)
-            self.datasets[name] = self._known("not counted: images", read, Dataset(0, 0, 0))
+            self.datasets[name] = self._known("not counted: images", read, DatasetSize(0, 0, 0))
         self.source = self.datasets[params.source]
         self.classes = sum(dataset.classes for dataset in self.datasets.values())
         self.n_test = sum(dataset.n_test for dataset in self.datasets.values())
@@ -92,7 +92,7 @@ class Needs:
             self.unknown.setdefault(otherwise, str(error))
             return default
 
-    def _dataset(self, name: str) -> Dataset:
+    def _dataset(self, name: str) -> DatasetSize:
         """By the last run's manifest, the paper's table or the files themselves."""
         params = self.params.datasets[name]
         path = Artifacts().manifest(name)
@@ -101,7 +101,7 @@ class Needs:
             names = store.table_attributes(path)["class_names"]
             n_test = pc.sum(pc.equal(table["split"], "test")).as_py()
             mean_bytes = pc.mean(table["size"]).as_py()
-            return Dataset(len(names), n_test, table.num_rows - n_test, mean_bytes)
+            return DatasetSize(len(names), n_test, table.num_rows - n_test, mean_bytes)
         known = paper_dataset(params.layout, dataset=name)
         if known is not None:
             classes = known.n_classes
@@ -113,7 +113,7 @@ class Needs:
         n_train = 0
         if params.role == "source":
             n_train = classes * self.params.fewshot.shots * self.n_seeds
-        return Dataset(classes, n_test, n_train)
+        return DatasetSize(classes, n_test, n_train)
 
     def of(self, stage: str) -> Need:
         """The needs of one stage; those of a stage without a model count for nothing."""
@@ -139,7 +139,7 @@ class Needs:
                 return self._encoded(evaluate.survey.descriptors or self.pools["descriptors"])
         return Need()
 
-    def _embedded(self, dataset: Dataset, n: int) -> Need:
+    def _embedded(self, dataset: DatasetSize, n: int) -> Need:
         return Need(
             images=n,
             flops=n * self.image_flops,

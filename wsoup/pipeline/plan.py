@@ -35,10 +35,11 @@ DEVICES = {
 REACHED_OF_SHEET = (0.56, 0.14)
 """Share of these that towers reach: measured on one H100."""
 CORES_PER_DEVICE = 16
+"""Cores beside a named device; they decode images."""
 DECODED_BYTES_PER_S = 25e6
-"""What one core decodes and resizes."""
+"""Bytes of image files that one core decodes and resizes in a second."""
 START = 5 / 3600
-"""Hours that any stage takes."""
+"""Hours that a stage takes to start, whatever it does."""
 
 
 class Planned(NamedTuple):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wsoup.report.results import PLACES
-from wsoup.report.revisions import Counts, Dataset, Key, Revision
+from wsoup.report.revisions import Counts, Revision, RowKey, TestImages
 from wsoup.statistics.advice import signed
 from wsoup.statistics.noise import Comparison, Estimate, Verdict, compare_counts, compare_images, judge
 
@@ -29,7 +29,7 @@ class Change(NamedTuple):
         verdict: on the change, corrected for all that are judged together.
     """
 
-    row: Key
+    row: RowKey
     place: str
     before: float
     after: float
@@ -46,7 +46,7 @@ class Change(NamedTuple):
         return f"{text} (from counts)"
 
 
-def changes(before: Revision, after: Revision, *, keys: Sequence[tuple[Key, Key]]) -> list[Change]:
+def changes(before: Revision, after: Revision, *, keys: Sequence[tuple[RowKey, RowKey]]) -> list[Change]:
     """Rows, each by its key before and after, on source, XD and DG; judged together.
 
     Only datasets with the same test images, and seeds, that both revisions have.
@@ -68,7 +68,7 @@ def changes(before: Revision, after: Revision, *, keys: Sequence[tuple[Key, Key]
 class _Measured(NamedTuple):
     """A change before it is judged together with others."""
 
-    row: Key
+    row: RowKey
     place: str
     before: float
     after: float
@@ -76,7 +76,7 @@ class _Measured(NamedTuple):
     estimate: Estimate
 
 
-def _measure(before: Revision, after: Revision, *, old: Key, new: Key, role: str, place: str) -> _Measured | None:
+def _measure(before: Revision, after: Revision, *, old: RowKey, new: RowKey, role: str, place: str) -> _Measured | None:
     """The change of a row on one place; None if the revisions share no dataset or no seed there."""
     old_counts = before.counts.get(old, {})
     new_counts = after.counts.get(new, {})
@@ -102,7 +102,7 @@ def _measure(before: Revision, after: Revision, *, old: Key, new: Key, role: str
     return _Measured(new, place, old_share, new_share, by_image, comparison.fixed)
 
 
-def _common_seeds(datasets: Sequence[Dataset], *rows: Counts) -> list[int]:
+def _common_seeds(datasets: Sequence[TestImages], *rows: Counts) -> list[int]:
     """Seeds that all rows have on all datasets; none without datasets."""
     common: set[int] | None = None
     for dataset in datasets:
@@ -112,7 +112,7 @@ def _common_seeds(datasets: Sequence[Dataset], *rows: Counts) -> list[int]:
     return sorted(common or ())
 
 
-def _correct(row: Counts, datasets: Sequence[Dataset], seeds: Sequence[int]) -> np.ndarray:
+def _correct(row: Counts, datasets: Sequence[TestImages], seeds: Sequence[int]) -> np.ndarray:
     """(D, K) correct images."""
     correct = np.zeros((len(datasets), len(seeds)), dtype=np.int64)
     for d, dataset in enumerate(datasets):

@@ -13,7 +13,7 @@ from wsoup.params.reading import parse_yaml, read_yaml
 from wsoup.report.changes import CONFIDENCE, Change, changes
 from wsoup.report.fed import FedRow, fed_rows
 from wsoup.report.record import Record
-from wsoup.report.revisions import WORKSPACE, Dataset, Key, Revision
+from wsoup.report.revisions import WORKSPACE, Revision, RowKey, TestImages
 from wsoup.report.sentences import WIDTH
 from wsoup.statistics.advice import signed
 
@@ -74,7 +74,7 @@ def _changes_of(
     return shown, new
 
 
-def _key_before(key: Key, *, before: Revision, after: Revision) -> Key:
+def _key_before(key: RowKey, *, before: Revision, after: Revision) -> RowKey:
     """The earlier revision's key of a row; what a run is about may have another name there."""
     if key == (PRETRAINED, all_seeds(after.record.soup)):
         return PRETRAINED, all_seeds(before.record.soup)
@@ -95,7 +95,7 @@ def _line(change: Change, *, title: str) -> str:
     return f"{where:<28}{figures}   {change.interval}"
 
 
-def _others(before: Revision, after: Revision, *, shown: Collection[Key], everything: bool) -> list[str]:
+def _others(before: Revision, after: Revision, *, shown: Collection[RowKey], everything: bool) -> list[str]:
     """The other rows in one line, the surest changes first; with `everything` a line for each that changed."""
     keys = [(key, key) for key in before.counts if key in after.counts and key not in shown]
     changed = [change for change in changes(before, after, keys=keys) if change.verdict.mean]
@@ -207,7 +207,7 @@ def _committed_without_a_run(revision: Revision) -> list[str]:
     return [listed(title, changed, width=WIDTH)]
 
 
-def _datasets(revision: Revision) -> dict[str, Dataset]:
+def _datasets(revision: Revision) -> dict[str, TestImages]:
     """By name."""
     datasets = {}
     for counts in revision.counts.values():

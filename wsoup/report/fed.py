@@ -12,7 +12,7 @@ from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.rows import CLASS_NAME, CURVE, ENSEMBLE, RANDOM_DESCRIPTORS, WAFFLE, all_seeds, row_name
 from wsoup.report.labels import soup_title
 from wsoup.report.record import Record
-from wsoup.report.revisions import Key
+from wsoup.report.revisions import RowKey
 
 EVERYWHERE = ("encoder", "datasets")
 """Feed every row."""
@@ -30,7 +30,7 @@ class FedRow(NamedTuple):
         params: dotted keys of params.yaml, and beginnings of keys, that feed it.
     """
 
-    key: Key
+    key: RowKey
     title: str
     params: Sequence[str]
 

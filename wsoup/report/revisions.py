@@ -19,12 +19,12 @@ from wsoup.report.record import Record
 from wsoup.runtime.git import git
 
 WORKSPACE = "workspace"
-Key = tuple[str, str]
+RowKey = tuple[str, str]
 """(variant, row)."""
 
 
-class Dataset(NamedTuple):
-    """One dataset of a revision; two are equal if their test images are."""
+class TestImages(NamedTuple):
+    """The test images of one dataset at a revision; two are equal if the images are."""
 
     name: str
     role: str
@@ -33,8 +33,8 @@ class Dataset(NamedTuple):
     """Digest of the test images."""
 
 
-Counts = dict[Dataset, dict[int, int]]
-"""Dataset -> seed -> correct images."""
+Counts = dict[TestImages, dict[int, int]]
+"""Test images -> seed -> how many are correct."""
 
 
 class Revision:
@@ -56,26 +56,26 @@ class Revision:
         self.record = Record.parse(self.text(record.FILE), origin=f"{record.FILE} of {name}")
 
     @cached_property
-    def counts(self) -> dict[Key, Counts]:
+    def counts(self) -> dict[RowKey, Counts]:
         """Of every row."""
-        rows: dict[Key, Counts] = {}
+        rows: dict[RowKey, Counts] = {}
         table = io.StringIO(self.text(Path("reports/tables/counts.csv")))
         for line in csv.DictReader(table):
-            dataset = Dataset(line["dataset"], line["role"], int(line["n_images"]), line["images"])
+            dataset = TestImages(line["dataset"], line["role"], int(line["n_images"]), line["images"])
             counts = rows.setdefault((line["variant"], line["row"]), {})
             by_seed = counts.setdefault(dataset, {})
             by_seed[int(line["seed"])] = int(line["n_correct"])
         return rows
 
     @cached_property
-    def right(self) -> dict[Key, Right]:
+    def right(self) -> dict[RowKey, Right]:
         """Which images rows get right; empty if DVC does not have them at hand."""
         files = {PRETRAINED: f"{PRETRAINED}/{FILE}"}
         for method in self.record.params["finetune"]["methods"]:
             files[method] = f"{method}.parquet"
         for head in self.record.params.get("heads", ()):
             files[head] = f"heads/{head}.parquet"
-        rows: dict[Key, Right] = {}
+        rows: dict[RowKey, Right] = {}
         for variant, path in files.items():
             # Tables name a score mean by its mode, results files by a column.
             for (method, mode), right in right_by_row(self._stored(f"artifacts/results/{path}")).items():
@@ -83,7 +83,7 @@ class Revision:
                 rows[variant, row] = right
         return rows
 
-    def images(self, key: Key, datasets: list[Dataset], seeds: list[int]) -> Right | None:
+    def images(self, key: RowKey, datasets: list[TestImages], seeds: list[int]) -> Right | None:
         """Which images a row gets right with some seeds; None if they are not known or do not fit the counts."""
         chosen: Right = {}
         for dataset in datasets:

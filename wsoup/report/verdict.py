@@ -22,7 +22,7 @@ RIVALS = {
 """What soups are compared with: key -> name in tables."""
 NO_GAIN = "no gain"
 """Replaces better where a soup beats other texts, but neither beats the class name."""
-Key = tuple[str, str, str]
+ComparisonKey = tuple[str, str, str]
 """Soup, rival and role of a comparison."""
 
 
@@ -62,7 +62,7 @@ def compare_soups(
         places: role -> its datasets.
         confidence: of intervals and words.
     """
-    compared: dict[Key, Comparison] = {}
+    compared: dict[ComparisonKey, Comparison] = {}
     for name, right in rows.items():
         ours = right[row_name(name)]
         for rival, method in _rivals(name, soups=soups, rows=right).items():
@@ -101,7 +101,7 @@ def _rivals(name: str, *, soups: Mapping[str, SoupParams], rows: Mapping[str, Ri
     return rivals
 
 
-def _verdicts(estimates: Mapping[Key, Estimate], *, confidence: float) -> dict[Key, Verdict]:
+def _verdicts(estimates: Mapping[ComparisonKey, Estimate], *, confidence: float) -> dict[ComparisonKey, Verdict]:
     """Verdicts corrected together, with `NO_GAIN`."""
     judged = judge(list(estimates.values()), confidence=confidence)
     verdicts = dict(zip(estimates, judged, strict=True))

@@ -20,7 +20,7 @@ from pydantic import Field, model_validator
 
 from wsoup.core.draws import member_generator
 from wsoup.params.section import PositiveInt, Section
-from wsoup.search.rank.params import Members, Pool, Texts
+from wsoup.search.rank.params import MemberCount, Pool, TextCount
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -50,7 +50,7 @@ class AnySoup(Section):
     kind: str
     pool: Pool
     """Where its texts come from: words or descriptors."""
-    m: Members
+    m: MemberCount
     """Maximum number of members."""
 
     @model_validator(mode="after")
@@ -101,11 +101,11 @@ class Growth(AnySoup):
     """Growth of word chains, in the paper's symbols: from a word of the top k0, by words of the top k1."""
 
     within_k1 = "k0"
-    k0: Texts
+    k0: TextCount
     """First words come from the top k0 of the ranking."""
-    k1: Texts
+    k1: TextCount
     """Further words come from the top k1, shuffled."""
-    patience: Texts
+    patience: TextCount
     """How many of those are tried for one chain."""
     max_words: Annotated[PositiveInt, Field(le=1_000)]
     """Maximum number of words in a chain."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from wsoup.base.errors import PoolError
 from wsoup.core.draws import member_generator
 from wsoup.search.grow.kind import AnySoup
-from wsoup.search.rank.params import Texts
+from wsoup.search.rank.params import TextCount
 from wsoup.soup.soup import Member
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ class SampleSoup(AnySoup):
     """A random sample of the top k1, or of the whole pool if k1 is null: the control that a selection must beat."""
 
     kind: Literal["sample"]
-    k1: Texts | None
+    k1: TextCount | None
     """Texts are drawn from the top k1 of the ranking; null: from the whole pool."""
 
     def members(self, ranked: Ranked, meter: Meter, *, part: int) -> list[Member]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from wsoup.search.grow.kind import AnySoup
-from wsoup.search.rank.params import Texts
+from wsoup.search.rank.params import TextCount
 from wsoup.soup.soup import Member
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ class TopSoup(AnySoup):
 
     reads_likelihood: ClassVar[bool] = True
     kind: Literal["top"]
-    k1: Texts
+    k1: TextCount
     """Texts come from the top k1 of the ranking by count."""
     rank_by: Literal["count", "count_k2"]
     """`count`, or `count_k2`: count plus likelihood (k2), each in standard deviations."""

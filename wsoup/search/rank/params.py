@@ -7,8 +7,8 @@ from pydantic import Field
 from wsoup.base.arguments import Flag
 from wsoup.params.section import Place, PositiveInt, Section
 
-Texts = Annotated[PositiveInt, Field(le=1_000_000)]
-Members = Annotated[PositiveInt, Field(le=10_000)]
+TextCount = Annotated[PositiveInt, Field(le=1_000_000)]
+MemberCount = Annotated[PositiveInt, Field(le=10_000)]
 Pool = Literal["words", "descriptors"]
 
 
@@ -20,7 +20,7 @@ class WordPoolParams(Section):
     watch: Place | None = None
     """What DVC watches for `path`, here and for finetuning that starts from words: the file itself, or
     data/nothing_to_watch.txt. null: candidates.watch (a dvc.yaml of before 2026-11-23)."""
-    count: Texts
+    count: TextCount
     """Number of words to take, from the top."""
     period: Flag
     """Whether candidates have the prompt's final period while they are ranked and searched."""
@@ -60,5 +60,5 @@ class CandidatesParams(Section):
 class ScoreParams(Section):
     """How the pools are scored."""
 
-    shard_size: Texts = 500
+    shard_size: TextCount = 500
     """Candidates in one shard of the resume state."""

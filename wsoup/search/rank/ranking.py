@@ -60,15 +60,15 @@ def ranked(texts: list[str], *, n_correct: np.ndarray, log_likelihood: np.ndarra
     return Ranked([texts[i] for i in order], n_correct[order], log_likelihood[order], period, cost)
 
 
-def read_ranked(scores: Path, *, seed: int, encoder: Mapping[str, object]) -> Ranked:
-    """Rank a scored pool on one seed; `encoder` is the id that the scores must be of.
+def read_ranked(scores: Path, *, seed: int, encoder_id: Mapping[str, object]) -> Ranked:
+    """Rank a scored pool on one seed; `encoder_id` is the one that the scores must be of.
 
     Raises:
         MissingError, MismatchError: no scores, scores of another encoder or without this seed.
     """
     table = store.read_table(scores, columns=["text", "seed", "n_correct", "k2"])
     about = store.table_attributes(scores)
-    store.check_encoder(about["encoder"], expected=encoder, where=scores)
+    store.check_encoder(about["encoder"], expected=encoder_id, where=scores)
     texts = table["text"].to_pylist()
     rows = np.flatnonzero(np.asarray(table["seed"]) == seed)
     texts_of_seed = [texts[i] for i in rows]
