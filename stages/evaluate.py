@@ -15,7 +15,7 @@ from wsoup.evaluate.classifiers import class_rows, load_material, pretrained_row
 from wsoup.evaluate.counts import answers_of, evaluate, mean_texts
 from wsoup.evaluate.judged import judged_tables
 from wsoup.evaluate.params import EvaluateParams, ReportParams
-from wsoup.evaluate.rows import judged_mode
+from wsoup.evaluate.rows import judged_mode, judged_soups
 from wsoup.evaluate.testsets import load_tests
 from wsoup.params.section import load
 from wsoup.pipeline import stage
@@ -46,7 +46,7 @@ def main(owner: Owner) -> None:
     by_class = class_rows(replace(material, templates=templates), tests)
     rows = pretrained_rows(material, params=params.evaluate)
     classifiers = mean_texts([*rows, *by_class], tests=tests, text_encoder=text_encoder, run=run, label="evaluate")
-    answers = answers_of(classifiers, tests=tests)
+    answers = answers_of(classifiers, tests=tests, soups=judged_soups(list(material.soups)))
     counts = evaluate(answers, tokenizer=encoder.tokenizer, variant=PRETRAINED)
     single = pc.is_valid(counts["text"])
     soup = params.report.soup

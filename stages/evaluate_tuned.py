@@ -51,9 +51,9 @@ def main(owner: Owner, method: str) -> None:
         # The id of its encoder is in the keys of resume state, so each seed has its own.
         of_seed = replace(run, encoder=model)
         label = f"evaluate {method} seed {seed}"
-        answers = encode_and_answer(of_seed, rows=every, tests=seen[seed], label=label)
+        answers = encode_and_answer(of_seed, rows=every, tests=seen[seed], label=label, soups=list(material.soups))
         counts = evaluate(answers, tokenizer=model.tokenizer, variant=method)
-        tables.append(with_right_images(counts, answers, soups=list(material.soups)))
+        tables.append(with_right_images(counts, answers))
         training += during_training(
             run, method, seed=seed, rows=rows, trained=trained, tests=tests, batch_size=batch_size
         )

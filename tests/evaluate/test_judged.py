@@ -7,11 +7,11 @@ import pytest
 from evaluate_cases import line
 from torch.nn import functional as F
 
+from wsoup.evaluate.answers import judged_rows
 from wsoup.evaluate.counts import answers_of, evaluate, mean_texts
 from wsoup.evaluate.judged import (
     confusion,
     flips,
-    judged_rows,
     judged_tables,
     predictions,
     random_rows,
@@ -41,10 +41,10 @@ def test_judged_rows_are_whole_soups_without_offsets(classifiers, tests):
 
 
 def test_right_images_add_up_to_the_counts_of_the_tables(tiny_encoder, classifiers, texts, tests):
-    answers = answers_of(classifiers, tests=tests)
+    answers = answers_of(classifiers, tests=tests, soups=["word"])
     table = evaluate(answers, tokenizer=tiny_encoder.tokenizer, variant="pretrained")
     plain = table.filter(pc.and_(pc.is_null(table["text"]), pc.equal(table["offsets"], 1)))
-    right = right_images(answers, soups=["word"]).to_pylist()
+    right = right_images(answers).to_pylist()
     assert len(right) == 4 * 2 * len(tests)  # class name and soup with two seeds each, two modes
     unpacked = right_by_row(right)
     for row in right:
@@ -57,9 +57,9 @@ def test_right_images_add_up_to_the_counts_of_the_tables(tiny_encoder, classifie
 def test_of_a_finetuned_model_the_right_images_of_whole_rows_are_kept(tiny_encoder, texts, tests):
     """Of class name and whole soup; not of its first member alone, nor with the offset trick."""
     made = mean_texts(ROWS[:4], tests=tests, text_encoder=texts)
-    answers = answers_of(made, tests=tests)
+    answers = answers_of(made, tests=tests, soups=["word"])
     counts = evaluate(answers, tokenizer=tiny_encoder.tokenizer, variant="coop")
-    table = with_right_images(counts, answers, soups=["word"])
+    table = with_right_images(counts, answers)
     assert table.drop_columns(["right"]).equals(counts)
     kept = [row for row in table.to_pylist() if row["right"] is not None]
     assert {(row["method"], row["m"], row["offsets"]) for row in kept} == {
@@ -77,7 +77,7 @@ def test_the_ensemble_is_judged_with_prompts_of_each_datasets_classes(texts, tes
     toys = [[f"a toy {name}."] for name in test.class_names]
     own = Row("ensemble", (1, 2), prompts=toys, dataset=test.name)
     made = mean_texts([*ROWS, own], tests=tests, text_encoder=texts)
-    right = right_images(answers_of(made, tests=tests), soups=["word"]).to_pylist()
+    right = right_images(answers_of(made, tests=tests, soups=["word"])).to_pylist()
     assert {row["dataset"] for row in right if row["method"] == "ensemble"} == {test.name}
     assert len([row for row in right if row["method"] == "ensemble"]) == 2 * 2  # modes, seeds
 
@@ -108,7 +108,7 @@ def test_random_controls_have_as_many_texts_of_the_same_pool_and_length():
 def test_flips_are_the_images_that_exactly_one_row_gets_right(texts, tests, mode):
     before, after = Row("class_name", (1,), ("",)), Row("soup", (1,), ("sharp", "old"))
     classifiers = mean_texts([before, after], tests=tests, text_encoder=texts)
-    answers = answers_of(classifiers, tests=tests)
+    answers = answers_of(classifiers, tests=tests, shown=(before, after))
     changes = [predictions(of_dataset, pair=(before, after), mode=mode) for of_dataset in answers]
     turned = flips(changes).to_pylist()
     expected = []
@@ -131,7 +131,7 @@ def test_flips_are_the_images_that_exactly_one_row_gets_right(texts, tests, mode
 def test_the_verdict_covers_judged_rows_their_controls_and_all_seeds_combined(classifiers, texts, tests):
     soups = {"word": {1: ["sharp", "old red"], 2: ["old"]}}
     material = Material((1, 2), words=["a", "b", "c", "d"], soups=soups, pools={"word": "words"})
-    answers = answers_of(classifiers, tests=tests)
+    answers = answers_of(classifiers, tests=tests, soups=["word"])
     tables = judged_tables(answers, material, soup="word", mode="centroid", text_encoder=texts)
     methods = {"class_name", "word_soup", "random_beside_word", "word_all_seeds"}
     keys = {(row["method"], row["seed"]) for row in tables["right"].to_pylist()}

@@ -18,6 +18,7 @@ from wsoup.disk import store
 from wsoup.disk.features import ImageFeatures, read_features, write_features
 from wsoup.disk.shards import Owner
 from wsoup.disk.store import sha256_file
+from wsoup.evaluate import testsets
 from wsoup.evaluate.testsets import TestSet
 from wsoup.evaluate.training import seen_by
 from wsoup.images import embed as embedding
@@ -120,6 +121,9 @@ def test_test_sets_are_encoded_again_in_their_own_order(five_images, tiny_encode
     whole = embed(tiny_encoder, images).features["only"]
     assert np.allclose(seen[7][0].image_features.numpy(), whole[rows], atol=1e-6)
     assert seen[8][0].labels is labels
+    monkeypatch.setattr(testsets, "HELD_BYTES", 0)
+    ((block, features),) = seen_by(run, {7: tiny_encoder}, tests=[test], batch_size=2)[7][0].blocks()
+    assert torch.equal(features[block], seen[7][0].image_features)
 
 
 def test_memory_grows_neither_with_features_nor_with_an_object_for_each_image(in_tmp, tiny_encoder, monkeypatch):

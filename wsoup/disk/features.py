@@ -22,6 +22,8 @@ ROWS_PER_CHUNK = 4096
 ROWS_IN_ONE_FILE = 16 * ROWS_PER_CHUNK
 """Longer arrays are cut into files of `ROWS_PER_SHARD`, each of which is compressed in memory."""
 ROWS_PER_SHARD = 4 * ROWS_PER_CHUNK
+HELD_BYTES = 1 << 27
+"""Larger features of a test set stay on disk: ImageNet's 50,000 test images with ViT-B take 98 MiB."""
 
 
 class Rows(Protocol):

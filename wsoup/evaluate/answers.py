@@ -1,44 +1,144 @@
-"""What rows predict on one dataset: one pass over its images, from which counts, verdicts and flips are all taken."""
+"""What rows get right on one dataset: one pass over its images, from which counts, verdicts and flips are all taken.
+
+The pass goes by blocks of images. Of each block only counts are kept, which images the judged rows get right, and what
+the shown rows predict, so that test features may be larger than memory.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from wsoup.core.linear import Linear
-from wsoup.core.scoring import AT_ONCE, Mode, normalize
-from wsoup.evaluate.rows import Row
+from wsoup.core.scoring import AT_ONCE, Mode, mean_cosines, normalize
+from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, Row, all_seeds, random_beside, row_name
 from wsoup.evaluate.testsets import TestSet
 
 
 @dataclass(frozen=True)
+class InMode:
+    """What R rows make of N images in one mode.
+
+    Attributes:
+        right_by_class: correct images of each class, (R, C) int64.
+        alignment, uniformity: of each row (`wsoup.core.scoring.mean_cosines`).
+        right: which images a row gets right, (N,) bool, by its position; of the judged rows.
+        predicted: labels that a row predicts, (N,) int32, by its position; of the shown rows.
+    """
+
+    right_by_class: Tensor
+    alignment: Sequence[float]
+    uniformity: Sequence[float]
+    right: Mapping[int, np.ndarray]
+    predicted: Mapping[int, np.ndarray]
+
+
+@dataclass(frozen=True)
 class Answers:
-    """Predictions of R rows on one dataset, in both modes.
+    """What R rows make of the images of one dataset, in both modes.
 
     Attributes:
         test: the dataset.
         rows: the rows.
-        classes: text features (R, C, D) of each mode: normalised means (centroid), or means (score mean).
-        predicted: predicted labels (R, N) int32 of each mode.
+        judged: positions of the rows of which right images are kept.
+        by_mode: what they make of them in each mode.
     """
 
     test: TestSet
     rows: Sequence[Row]
-    classes: Mapping[Mode, Tensor]
-    predicted: Mapping[Mode, Tensor]
-
-    def right(self, mode: Mode) -> Tensor:
-        """Which images each row gets right: (R, N) bool."""
-        return self.predicted[mode] == self.test.labels
+    judged: Sequence[int]
+    by_mode: Mapping[Mode, InMode]
 
 
-def answer(rows: Sequence[tuple[Row, Tensor]], *, test: TestSet) -> Answers:
-    """Predictions of some rows, given with the mean text features (C, D) of the dataset's classes."""
+class _Tally:
+    """Counts of R classifiers in one mode, filled block by block.
+
+    Args:
+        classes: (R, C, D), normalised means (centroid), or means (score mean).
+        n_images: N.
+        judged: positions of classifiers of which it is kept which images they get right.
+        shown: positions of classifiers of which it is kept what they predict.
+    """
+
+    def __init__(self, classes: Tensor, *, n_images: int, judged: Sequence[int], shown: Sequence[int]) -> None:
+        self.classes = classes
+        self.n_images = n_images
+        self.right_by_class = torch.zeros(classes.shape[:2], dtype=torch.int64, device=classes.device)
+        # Made at once: a small result kept from every block would keep malloc from using the block's memory again.
+        self.right = {r: np.empty(n_images, dtype=bool) for r in judged}
+        self.predicted = {r: np.empty(n_images, dtype=np.int32) for r in shown}
+
+    def add(self, images: Tensor, labels: Tensor, block: slice) -> None:
+        """Count the images of a block: features (n, D), labels (n,), and their place among all."""
+        predicted = predict(images, self.classes)  # (R, n)
+        right = predicted == labels
+        n_classes = self.classes.shape[1]
+        for r, of_row in enumerate(right):
+            self.right_by_class[r] += torch.bincount(labels[of_row], minlength=n_classes)
+        for r, kept in self.right.items():
+            kept[block] = right[r].cpu().numpy()
+        for r, kept in self.predicted.items():
+            kept[block] = predicted[r].cpu().numpy()
+
+    def finished(self, sums: Tensor) -> InMode:
+        """The counts, and the cosines with images whose sums by class are `sums` (C, D)."""
+        alignment = []
+        uniformity = []
+        for of_row in self.classes:
+            own, others = mean_cosines(of_row[None], sums=sums, n_images=self.n_images)
+            alignment.append(float(own))
+            uniformity.append(float(others))
+        return InMode(self.right_by_class.cpu(), alignment, uniformity, self.right, self.predicted)
+
+
+def answer(
+    rows: Sequence[tuple[Row, Tensor]], *, test: TestSet, soups: Sequence[str] = (), shown: Sequence[Row] = ()
+) -> Answers:
+    """What some rows make of one dataset.
+
+    Args:
+        rows: R rows, each with the mean text features (C, D) of the dataset's classes.
+        test: the dataset.
+        soups: names of soups that are judged: of their rows, and of class name and templates, it is kept which images
+            are right.
+        shown: rows of which it is kept what they predict.
+    """
+    only_rows = [row for row, _ in rows]
     means = torch.stack([mean for _, mean in rows])  # (R, C, D)
-    classes: dict[Mode, Tensor] = {"centroid": normalize(means), "score_mean": means}
-    predicted = {mode: predict(test.image_features, of_mode) for mode, of_mode in classes.items()}
-    return Answers(test, [row for row, _ in rows], classes, predicted)
+    n_images = len(test.labels)
+    judged = judged_rows(only_rows, soups=soups)
+    places = [only_rows.index(row) for row in shown]
+    tallies: dict[Mode, _Tally] = {
+        "centroid": _Tally(normalize(means), n_images=n_images, judged=judged, shown=places),
+        "score_mean": _Tally(means, n_images=n_images, judged=judged, shown=places),
+    }
+    sums = torch.zeros(means.shape[1:], dtype=torch.float64, device=means.device)
+    for block, images in test.blocks():
+        labels = test.labels[block]
+        # In the order of the images, so that blocks change no bit.
+        sums.index_add_(0, labels, images.double())
+        for tally in tallies.values():
+            tally.add(images, labels, block)
+    by_mode = {mode: tally.finished(sums) for mode, tally in tallies.items()}
+    return Answers(test, only_rows, judged, by_mode)
+
+
+def judged_rows(rows: Sequence[Row], *, soups: Sequence[str]) -> list[int]:
+    """Positions of the judged ones of some rows: those of shared texts at full size, then the templates."""
+    names = {CLASS_NAME.name, ENSEMBLE.name}
+    for name in soups:
+        names |= {row_name(name), random_beside(name), all_seeds(name)}
+    largest: dict[tuple[str, tuple[int, ...]], int] = {}
+    for r, row in enumerate(rows):
+        is_whole = row.text is None and row.offsets == (0,)
+        if row.method not in names or not is_whole:
+            continue
+        key = (row.method, row.seeds)
+        if key not in largest or len(row.texts) > len(rows[largest[key]].texts):
+            largest[key] = r
+    return list(largest.values())
 
 
 def predict(image_features: Tensor, class_features: Tensor) -> Tensor:

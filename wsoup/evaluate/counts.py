@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from wsoup.core import prompts
-from wsoup.core.scoring import MODES, class_sums, mean_cosines
+from wsoup.core.scoring import MODES
 from wsoup.disk import store
 from wsoup.disk.shards import Shard
 from wsoup.evaluate.answers import Answers, answer
@@ -212,9 +212,14 @@ def mean_prompts(row: Row, *, text_encoder: PromptEncoder) -> Tensor:
     return torch.cat(means)
 
 
-def answers_of(classifiers: Classifiers, *, tests: Sequence[TestSet]) -> list[Answers]:
-    """What the rows predict on each dataset, whose image features are of the model that encoded them."""
-    return [answer(classifiers.of(test), test=test) for test in tests]
+def answers_of(
+    classifiers: Classifiers, *, tests: Sequence[TestSet], soups: Sequence[str] = (), shown: Sequence[Row] = ()
+) -> list[Answers]:
+    """What the rows make of each dataset, whose image features are of the model that encoded them.
+
+    The other arguments are those of `wsoup.evaluate.answers.answer`.
+    """
+    return [answer(classifiers.of(test), test=test, soups=soups, shown=shown) for test in tests]
 
 
 def evaluate(answers: Sequence[Answers], *, tokenizer: Tokenizer, variant: str) -> pa.Table:
@@ -243,15 +248,11 @@ def evaluate(answers: Sequence[Answers], *, tokenizer: Tokenizer, variant: str) 
 def count(answers: Answers, *, sizes: Mapping[str, int]) -> Iterator[dict[str, object]]:
     """Lines of rows on one dataset; `sizes` are `tokens_stored` of their texts."""
     test = answers.test
-    labels = test.labels
-    sums = class_sums(test.image_features, labels, n_classes=len(test.class_names))
-    right = {mode: answers.right(mode) for mode in MODES}
     for r, row in enumerate(answers.rows):
         # A single text has one score, so both modes predict the same.
         modes = MODES if row.text is None else MODES[:1]
         for mode in modes:
-            classes = answers.classes[mode][r, None]  # (1, C, D)
-            alignment, uniformity = mean_cosines(classes, sums=sums, n_images=len(labels))
+            in_mode = answers.by_mode[mode]
             stored = None
             if not row.prompts:
                 stored = sum(sizes[text] for text in row.texts)
@@ -264,10 +265,10 @@ def count(answers: Answers, *, sizes: Mapping[str, int]) -> Iterator[dict[str, o
                 "text": row.text,
                 "stored": stored,
                 **test.where,
-                "n_correct": int(right[mode][r].sum()),
-                "n_images": len(labels),
-                "alignment": float(alignment),
-                "uniformity": float(uniformity),
+                "n_correct": int(in_mode.right_by_class[r].sum()),
+                "n_images": len(test.labels),
+                "alignment": in_mode.alignment[r],
+                "uniformity": in_mode.uniformity[r],
             }
             for seed in row.seeds:
                 yield {**line, "seed": seed}

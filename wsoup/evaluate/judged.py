@@ -16,15 +16,12 @@ from wsoup.evaluate.answers import Answers
 from wsoup.evaluate.baselines import random_chains, random_descriptors
 from wsoup.evaluate.counts import answers_of, mean_texts
 from wsoup.evaluate.rows import (
-    CLASS_NAME,
-    ENSEMBLE,
     Material,
     Row,
     all_seeds,
     judged_soups,
     pack_right,
     random_beside,
-    row_name,
 )
 from wsoup.evaluate.testsets import WHERE, TestSet
 from wsoup.texts.encoder import PromptEncoder
@@ -57,7 +54,7 @@ def judged_tables(
     """Tables of the verdict: `RIGHT`, and `FLIPS` and `CONFUSION` of the run's main soup.
 
     Args:
-        answers: of the rows of the tables, by dataset.
+        answers: of the rows of the tables, by dataset, with the right images of all `judged_soups`.
         material: pools and soups.
         soup: name of the main soup.
         mode: the mode in which it is judged.
@@ -70,8 +67,8 @@ def judged_tables(
     # Encoded apart from the tables' rows, whose features stay the same to the last bit.
     rows = [*pair, *random_rows(material, soups=names)]
     encoded = mean_texts(rows, tests=tests, text_encoder=text_encoder, run=run, label="evaluate controls")
-    controls = answers_of(encoded, tests=tests)
-    right = [right_images(answers, soups=names), right_images(controls, soups=names)]
+    controls = answers_of(encoded, tests=tests, soups=names, shown=pair)
+    right = [right_images(answers), right_images(controls)]
     changes = [predictions(of_dataset, pair=pair, mode=mode) for of_dataset in controls]
     return {"right": pa.concat_tables(right), "flips": flips(changes), "confusion": confusion(changes)}
 
@@ -98,55 +95,35 @@ def together_rows(name: str, *, material: Material) -> tuple[Row, Row]:
     return class_name, Row(all_seeds(name), material.seeds, texts)
 
 
-def judged_rows(rows: Sequence[Row], *, soups: Sequence[str]) -> list[int]:
-    """Positions of the judged ones of some rows: those of shared texts at full size, then the templates."""
-    names = {CLASS_NAME.name, ENSEMBLE.name}
-    for name in soups:
-        names |= {row_name(name), random_beside(name), all_seeds(name)}
-    largest: dict[tuple[str, tuple[int, ...]], int] = {}
-    for r, row in enumerate(rows):
-        is_whole = row.text is None and row.offsets == (0,)
-        if row.method not in names or not is_whole:
-            continue
-        key = (row.method, row.seeds)
-        if key not in largest or len(row.texts) > len(rows[largest[key]].texts):
-            largest[key] = r
-    return list(largest.values())
-
-
-def right_images(answers: Sequence[Answers], *, soups: Sequence[str]) -> pa.Table:
+def right_images(answers: Sequence[Answers]) -> pa.Table:
     """Which test images each judged row gets right, by seed and mode; columns of `RIGHT`."""
     lines: list[dict[str, object]] = []
     for of_dataset in answers:
         test = of_dataset.test
-        right = {mode: of_dataset.right(mode).cpu().numpy() for mode in MODES}
-        for r in judged_rows(of_dataset.rows, soups=soups):
+        for r in of_dataset.judged:
             row = of_dataset.rows[r]
             for mode in MODES:
                 about = {"method": row.method, "mode": mode, **test.where, "n_images": len(test.labels)}
-                packed = pack_right(right[mode][r])
+                packed = pack_right(of_dataset.by_mode[mode].right[r])
                 for seed in row.seeds:
                     lines.append({**about, "seed": seed, "right": packed})
     return pa.Table.from_pylist(lines, schema=RIGHT)
 
 
-def with_right_images(counts: pa.Table, answers: Sequence[Answers], *, soups: Sequence[str]) -> pa.Table:
+def with_right_images(counts: pa.Table, answers: Sequence[Answers]) -> pa.Table:
     """Counts of a finetuned model of one seed, with a column `right`: which images judged rows get right, else null.
 
     Args:
         counts: `wsoup.evaluate.counts.evaluate` of the answers.
         answers: of the model's rows, by dataset.
-        soups: names of all soups.
     """
     kept: dict[tuple[str, str, str, int | None, int], bytes] = {}
     for of_dataset in answers:
-        judged = judged_rows(of_dataset.rows, soups=soups)
         for mode in MODES:
-            right = of_dataset.right(mode).cpu().numpy()
-            for r in judged:
+            for r, right in of_dataset.by_mode[mode].right.items():
                 row = of_dataset.rows[r]
                 key = (of_dataset.test.name, row.method, mode, row.m, len(row.offsets))
-                kept[key] = pack_right(right[r])
+                kept[key] = pack_right(right)
     packed = []
     # The keys of `kept`: in this table they name a line, since the model has one seed.
     columns = counts.select(["dataset", "method", "mode", "m", "offsets"])
@@ -155,42 +132,47 @@ def with_right_images(counts: pa.Table, answers: Sequence[Answers], *, soups: Se
     return counts.append_column("right", pa.array(packed, type=pa.binary()))
 
 
-Predictions = tuple[TestSet, np.ndarray, np.ndarray]
-"""A dataset, its labels (N,), and the classes (2, N) that two rows predict."""
+Predictions = tuple[TestSet, np.ndarray, Sequence[np.ndarray]]
+"""A dataset, its labels (N,), and the classes that two rows predict, (N,) each."""
 
 
 def predictions(answers: Answers, *, pair: tuple[Row, Row], mode: Mode) -> Predictions:
-    """What two rows predict on one dataset."""
-    positions = [answers.rows.index(row) for row in pair]
-    predicted = answers.predicted[mode][positions].cpu().numpy()
-    return answers.test, answers.test.labels.cpu().numpy(), predicted
+    """What two rows, which must be among the shown ones, predict on one dataset."""
+    predicted = answers.by_mode[mode].predicted
+    of_pair = [predicted[answers.rows.index(row)] for row in pair]
+    return answers.test, answers.test.labels.cpu().numpy(), of_pair
 
 
 def flips(changes: Sequence[Predictions]) -> pa.Table:
     """Images that exactly one of two rows gets right; columns of `FLIPS`."""
-    lines = []
+    parts = [FLIPS.empty_table()]
     for test, labels, (before, after) in changes:
         right_before = before == labels
         right_after = after == labels
-        for i in np.flatnonzero(right_before != right_after).tolist():
-            line: dict[str, object] = {
-                "dataset": test.name,
-                "row": int(test.rows[i]),
-                "label": int(labels[i]),
-                "before": int(before[i]),
-                "after": int(after[i]),
-            }
-            lines.append(line)
-    return pa.Table.from_pylist(lines, schema=FLIPS)
+        turned = np.flatnonzero(right_before != right_after)
+        # By columns: a dictionary for each of a million images would take more memory than all the rest.
+        columns = {
+            "dataset": pa.repeat(test.name, len(turned)),
+            "row": test.rows[turned],
+            "label": labels[turned],
+            "before": before[turned],
+            "after": after[turned],
+        }
+        parts.append(pa.table(columns).cast(FLIPS))
+    return pa.concat_tables(parts).combine_chunks()
 
 
 def confusion(changes: Sequence[Predictions]) -> pa.Table:
     """Number of images by label and the predictions of two rows; columns of `CONFUSION`, sorted."""
     lines = []
-    for test, labels, predicted in changes:
-        # Counted by NumPy: a dictionary of a million images would take seconds.
-        each = np.stack([labels, *predicted], axis=1)  # (N, 3)
-        kinds, counts = np.unique(each, axis=0, return_counts=True)  # (kinds, 3), (kinds,)
-        for (label, before, after), count in zip(kinds.tolist(), counts.tolist(), strict=True):
-            lines.append({"dataset": test.name, "label": label, "before": before, "after": after, "n_images": count})
+    for test, labels, (before, after) in changes:
+        # A number for each kind of image, in which labels count most and the second prediction least.
+        n_classes = len(test.class_names)
+        each = (labels * n_classes + before) * n_classes + after  # (N,)
+        kinds, counts = np.unique(each, return_counts=True)
+        for kind, count in zip(kinds.tolist(), counts.tolist(), strict=True):
+            first_two, after_kind = divmod(kind, n_classes)
+            label, before_kind = divmod(first_two, n_classes)
+            line = {"dataset": test.name, "label": label, "before": before_kind, "after": after_kind}
+            lines.append({**line, "n_images": count})
     return pa.Table.from_pylist(lines, schema=CONFUSION)

@@ -18,8 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from wsoup.core.draws import named_seed
-from wsoup.core.scoring import decide
-from wsoup.evaluate.testsets import COUNTS, WHERE, ClassPrompts, TestSet
+from wsoup.evaluate.testsets import COUNTS, WHERE, ClassPrompts, TestSet, count_right
 from wsoup.finetune.student import Student
 from wsoup.finetune.towers import Texts, TrainableTextTower
 from wsoup.finetune.tune_params import SoftDescriptorsTune
@@ -159,8 +158,7 @@ class Plane:
         counts = []
         for test in self.tests:
             class_features = features[self.classes.of(test)]
-            decisions = decide(test.image_features, test.labels, class_features[None])
-            counts.append(int(decisions.right.sum()))
+            counts.append(int(count_right(test, class_features[None])))
         return counts
 
 

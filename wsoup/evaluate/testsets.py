@@ -1,6 +1,7 @@
 """Test images and class names of every dataset, as evaluation reads them."""
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,8 +11,9 @@ import torch
 from torch import Tensor
 
 from wsoup.core import prompts
+from wsoup.core.scoring import decide
 from wsoup.disk import store
-from wsoup.disk.features import read_features
+from wsoup.disk.features import HELD_BYTES, ROWS_PER_SHARD, Rows, open_features
 from wsoup.disk.files import Artifacts
 from wsoup.towers.encoder import Encoder
 
@@ -21,13 +23,37 @@ COUNTS = (("n_correct", pa.int64()), ("n_images", pa.int64()))
 
 
 @dataclass(frozen=True)
+class OnDisk:
+    """Image features of which only the rows that are asked for are read and moved to a device.
+
+    Attributes:
+        stored: (N, D) float32, L2-normalised.
+        device: the encoder's.
+    """
+
+    stored: Rows
+    device: torch.device
+
+    def __getitem__(self, rows: slice) -> Tensor:
+        return torch.from_numpy(self.stored[rows]).to(self.device)
+
+
+def held_if_small(stored: Rows, *, device: torch.device) -> Tensor | OnDisk:
+    """Features on the device, where every row of the tables finds them, or on disk if they exceed `HELD_BYTES`."""
+    on_disk = OnDisk(stored, device)
+    n_images, size = stored.shape
+    n_bytes = 4 * n_images * size  # float32
+    return on_disk[:] if n_bytes <= HELD_BYTES else on_disk
+
+
+@dataclass(frozen=True)
 class TestSet:
-    """Test images of one dataset, on the encoder's device.
+    """Test images of one dataset, on the encoder's device or, if they are many, on disk.
 
     Attributes:
         name, role: as in params.yaml.
         template, class_names: prompt template, and C names in label order.
-        image_features: (N, D) float32, L2-normalised.
+        image_features: (N, D) float32, L2-normalised; read by `blocks`.
         labels: (N,) int64.
         rows: (N,) int64, rows of the dataset's manifest.
         attributes: attributes of the stored features: whether the split is the paper's, skipped images, ...
@@ -39,7 +65,7 @@ class TestSet:
     role: str
     template: str
     class_names: list[str]
-    image_features: Tensor
+    image_features: Tensor | OnDisk
     labels: Tensor
     rows: np.ndarray
     attributes: dict[str, Any]
@@ -48,6 +74,12 @@ class TestSet:
     gpt: Mapping[str, Sequence[str]] | None = None
 
     __test__ = False  # tells pytest that this is not a test class
+
+    def blocks(self) -> Iterator[tuple[slice, Tensor]]:
+        """All images in order: the place of each block, and its features (n, D)."""
+        for start in range(0, len(self.labels), ROWS_PER_SHARD):
+            block = slice(start, start + ROWS_PER_SHARD)
+            yield block, self.image_features[block]
 
     @property
     def stems(self) -> list[str]:
@@ -90,6 +122,14 @@ class ClassPrompts:
         return self._index[test.name]
 
 
+def count_right(test: TestSet, class_features: Tensor) -> Tensor:
+    """Images of one dataset that each of P classifiers gets right: (P, C, D) -> (P,) int64."""
+    counts = torch.zeros(len(class_features), dtype=torch.int64, device=class_features.device)
+    for block, images in test.blocks():
+        counts += decide(images, test.labels[block], class_features).right.sum(dim=1)
+    return counts
+
+
 def load_tests(
     artifacts: Artifacts, *, encoder: Encoder, datasets: Sequence[Mapping[str, Any]] | None = None
 ) -> list[TestSet]:
@@ -103,9 +143,7 @@ def load_tests(
         datasets = store.read_object(artifacts.evaluated)["datasets"]
     for dataset in datasets:
         name = dataset["name"]
-        stored = read_features(artifacts.features(name, split="test"), encoder=encoder.id)
-        # Moved to the device once, since every block of rows reads them again.
-        image_features = torch.from_numpy(stored.features).to(encoder.device)
+        stored = open_features(artifacts.features(name, split="test"), encoder=encoder.id)
         labels = torch.from_numpy(stored.labels).to(encoder.device)
         tests.append(
             TestSet(
@@ -113,7 +151,7 @@ def load_tests(
                 role=dataset["role"],
                 template=stored.attributes["template"],
                 class_names=stored.class_names,
-                image_features=image_features,
+                image_features=held_if_small(stored.features, device=encoder.device),
                 labels=labels,
                 rows=stored.rows,
                 attributes=stored.attributes,
@@ -129,7 +167,8 @@ def identity(tests: Sequence[TestSet]) -> list[object]:
     """What determines the counts on these datasets, as JSON values for the resume key."""
     values: list[object] = []
     for test in tests:
-        sums = test.image_features.double().sum(dim=1)
-        images = store.fingerprint([test.labels.tolist(), sums.tolist()])
-        values.append([test.name, test.role, test.template, test.class_names, images])
+        digest = hashlib.sha256(test.labels.cpu().numpy())
+        for _, images in test.blocks():
+            digest.update(images.contiguous().cpu().numpy())
+        values.append([test.name, test.role, test.template, test.class_names, digest.hexdigest()])
     return values

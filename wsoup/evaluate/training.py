@@ -18,7 +18,7 @@ from wsoup.disk import store
 from wsoup.evaluate.answers import Answers
 from wsoup.evaluate.counts import answers_of, evaluate, mean_texts
 from wsoup.evaluate.rows import Row, row_name
-from wsoup.evaluate.testsets import TestSet
+from wsoup.evaluate.testsets import TestSet, held_if_small
 from wsoup.finetune.tuned import load_tuned, snapshots_in
 from wsoup.images.embed import ImageList, embed_images
 from wsoup.texts.encoder import PromptEncoder
@@ -36,9 +36,11 @@ def sample_images(tests: Sequence[TestSet], *, size: int) -> list[TestSet]:
         generator = named_generator("images during training", test.name)
         kept = np.sort(generator.permutation(len(test.labels))[:size])
         index = torch.from_numpy(kept).to(test.labels.device)
-        features = test.image_features[index]
-        labels = test.labels[index]
-        samples.append(replace(test, image_features=features, labels=labels, rows=test.rows[kept]))
+        parts = []
+        for block, features in test.blocks():
+            in_block = index[(index >= block.start) & (index < block.stop)]
+            parts.append(features[in_block - block.start])
+        samples.append(replace(test, image_features=torch.cat(parts), labels=test.labels[index], rows=test.rows[kept]))
     return samples
 
 
@@ -85,10 +87,15 @@ def during_training(
     return lines
 
 
-def encode_and_answer(run: Run, *, rows: Sequence[Row], tests: Sequence[TestSet], label: str) -> list[Answers]:
-    """What rows predict with the run's encoder, a finetuned model, whose image features `tests` have; resumable."""
+def encode_and_answer(
+    run: Run, *, rows: Sequence[Row], tests: Sequence[TestSet], label: str, soups: Sequence[str] = ()
+) -> list[Answers]:
+    """What rows make of the images with the run's encoder, a finetuned model, whose features `tests` have; resumable.
+
+    Which images are right is kept of class name, templates and `soups`.
+    """
     classifiers = mean_texts(rows, tests=tests, text_encoder=PromptEncoder.of(run.encoder), run=run, label=label)
-    return answers_of(classifiers, tests=tests)
+    return answers_of(classifiers, tests=tests, soups=soups)
 
 
 def seen_by(
@@ -122,8 +129,8 @@ def seen_by(
         for seed in seeds:
             own = []
             for test, embedded in zip(tests, by_dataset, strict=True):
-                features = torch.from_numpy(embedded.features[str(seed)][:])
-                own.append(replace(test, image_features=features.to(test.labels.device)))
+                features = held_if_small(embedded.features[str(seed)], device=test.labels.device)
+                own.append(replace(test, image_features=features))
             seen[seed] = own
     return seen
 

@@ -15,10 +15,10 @@ from torch import Tensor
 
 from wsoup.core import prompts
 from wsoup.core.draws import member_generator
-from wsoup.core.scoring import decide, normalize
+from wsoup.core.scoring import normalize
 from wsoup.evaluate.classifiers import check_rows
 from wsoup.evaluate.rows import Row
-from wsoup.evaluate.testsets import COUNTS, WHERE, ClassPrompts, TestSet
+from wsoup.evaluate.testsets import COUNTS, WHERE, ClassPrompts, TestSet, count_right
 from wsoup.search.grow.greedy import greedy_soup
 from wsoup.search.rank.source import Source
 from wsoup.soup.soup import Member
@@ -67,18 +67,12 @@ def transfer(grid: Grid) -> pa.Table:
     start = 0
     for block in grid.blocks(grid.texts):
         for test in grid.tests:
-            counts = _n_correct(test, block[:, grid.classes.of(test)])
+            counts = count_right(test, block[:, grid.classes.of(test)])
             texts = grid.texts[start : start + len(block)]
             for text, n_correct in zip(texts, counts.tolist(), strict=True):
                 lines.append({"text": text, **test.where, "n_correct": n_correct, "n_images": len(test.labels)})
         start += len(block)
     return pa.Table.from_pylist(lines, schema=SCHEMA)
-
-
-def _n_correct(test: TestSet, class_features: Tensor) -> Tensor:
-    """Images of one dataset that each of b classifiers gets right: (b, C, D) -> (b,) int64."""
-    right = decide(test.image_features, test.labels, class_features).right
-    return right.sum(dim=1)
 
 
 def source_counts(source: Source, texts: Sequence[str], *, period: bool) -> pa.Table:
@@ -148,7 +142,7 @@ def upper_bound(table: pa.Table, *, grid: Grid, m: int) -> list[Member]:
 
     def measure(sums: Tensor) -> tuple[list[int], list[int]]:
         centroids = normalize(sums)  # (b, S, D)
-        by_target = [_n_correct(test, centroids[:, grid.classes.of(test)]) for test in targets]
+        by_target = [count_right(test, centroids[:, grid.classes.of(test)]) for test in targets]
         by_text = torch.stack(by_target, dim=1).tolist()  # (b, targets)
         means = [mean_accuracy(counts, n_images=sizes) for counts in by_text]
         totals = [sum(counts) for counts in by_text]

@@ -215,7 +215,8 @@ def score(log: Sequence[Step], *, source: Source, period: Mapping[str, bool] = P
             features = normalize(features.cumsum(dim=0))
         n = len(labels)
         for step, classes in zip(steps, features, strict=True):
-            right, within = right_and_near(images, labels, classes)
+            right, near = right_and_near(images, labels, classes)
+            within = moved_by_half_precision(near)
             # The log's three decimal places determine the count.
             theirs = round(step.theirs * n / 100.0)
             compared[step] = Compared(soup, seed, step.text, theirs, n, right, n, within)
@@ -223,7 +224,7 @@ def score(log: Sequence[Step], *, source: Source, period: Mapping[str, bool] = P
 
 
 def right_and_near(images: Tensor, labels: Tensor, classes: Tensor) -> tuple[int, int]:
-    """How many images are classified correctly, and by how many half precision may move that count.
+    """How many images are classified correctly, and of how many half precision may change that.
 
     Args:
         images: (N, D), L2-normalised.
@@ -236,8 +237,12 @@ def right_and_near(images: Tensor, labels: Tensor, classes: Tensor) -> tuple[int
     # Between other classes a near tie moves no count.
     others = scores.scatter(1, labels[:, None], -math.inf).amax(dim=1)
     is_near = (own - others).abs() < HALF_PRECISION
-    n_near = int(is_near.sum())
-    return int(is_right.sum()), math.ceil(DEVIATIONS * math.sqrt(n_near))
+    return int(is_right.sum()), int(is_near.sum())
+
+
+def moved_by_half_precision(n_near: int) -> int:
+    """By how many images a count may move, given the number of near ties."""
+    return math.ceil(DEVIATIONS * math.sqrt(n_near))
 
 
 def best_agrees(step: Step, *, scores: Path, within: int) -> Verdict:
@@ -331,7 +336,12 @@ def count(
             mean = means.get((method, seed, with_offsets))
             if mean is not None:
                 classes = normalize(mean) if mode == "centroid" else mean
-                right, near = right_and_near(test.image_features, test.labels, classes)
+                right = 0
+                near = 0
+                for block, images in test.blocks():
+                    right_here, near_here = right_and_near(images, test.labels[block], classes)
+                    right += right_here
+                    near += near_here
                 yield Compared(
                     row=line.method,
                     seed=line.seed,
@@ -340,7 +350,7 @@ def count(
                     of=line.n_images,
                     ours=right,
                     ours_of=len(test.labels),
-                    within=near,
+                    within=moved_by_half_precision(near),
                 )
 
 

@@ -14,6 +14,7 @@ from wsoup.check.whole import Params
 from wsoup.datasets import manifest
 from wsoup.datasets.paper import paper_dataset
 from wsoup.disk import store
+from wsoup.disk.features import HELD_BYTES
 from wsoup.disk.files import Artifacts
 from wsoup.search.grow.kind import Growth
 from wsoup.search.rank import pools
@@ -28,6 +29,8 @@ PROMPT_TOKENS = 10
 """Tokens of a class prompt in training, where nothing is shared."""
 LISTED_BYTES = 400
 """Path, digest and labels of one image in memory."""
+EVALUATED_BYTES = 60
+"""Label, place, predictions and right answers of one test image in memory."""
 SCORED_BYTES = 200
 """One text of one seed in a table of scores."""
 RN50_FLOPS = 12e9
@@ -144,7 +147,7 @@ class Needs:
             images=n,
             flops=n * self.image_flops,
             image_bytes=n * dataset.image_bytes,
-            memory=n * (LISTED_BYTES + 8 * self.size),
+            memory=n * LISTED_BYTES,
         )
 
     def _with_source(self, texts: int, *, pool: str, images: int) -> Need:
@@ -197,8 +200,13 @@ class Needs:
         """Texts with the classes of every dataset, compared with all test images."""
         encoding = self.classes * self.token_flops * TOKENS["descriptors"]
         comparing = 2 * self.n_test * self.size
-        features = self.size * (self.n_test + 2 * self.classes)
-        return Need(texts, self.classes, flops=texts * (encoding + comparing), memory=4 * features)
+        memory = 4 * self.size * 2 * self.classes + EVALUATED_BYTES * self.n_test
+        for dataset in self.datasets.values():
+            features = 4 * self.size * dataset.n_test
+            # Larger ones are read in blocks.
+            if features <= HELD_BYTES:
+                memory += features
+        return Need(texts, self.classes, flops=texts * (encoding + comparing), memory=memory)
 
 
 def _block(tower: models.Vision | models.Text) -> float:
