@@ -5,7 +5,6 @@ without a soup are no special case.
 """
 
 from wsoup.disk import store
-from wsoup.disk.features import read_features
 from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.images.embed import embed_split
@@ -13,6 +12,7 @@ from wsoup.params.inputs import EmbedParams, EncoderParams
 from wsoup.params.section import Name, Sections, Seeds, load
 from wsoup.pipeline import stage
 from wsoup.soup.soup import Member, Soup
+from wsoup.towers.features import read_features
 
 
 class Wanted(Sections):

@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from wsoup.check.soups import HeadParams, Heads
 from wsoup.disk import store
-from wsoup.disk.features import ImageFeatures, open_features
 from wsoup.disk.shards import Owner, Shard
 from wsoup.evaluate.rows import pack_right, row_name
 from wsoup.heads.fewshot import checked
@@ -24,6 +23,7 @@ from wsoup.runtime.work import finish_by_key
 from wsoup.search.rank.source import Source, identity, load_source
 from wsoup.soup.soup import Soup
 from wsoup.texts.run import Run, SourceParams
+from wsoup.towers.features import ImageFeatures, open_features
 
 ROLES = ("source", "dg")
 """Roles of datasets that may share the classes of a head."""

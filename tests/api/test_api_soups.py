@@ -20,10 +20,10 @@ from wsoup.api import soups as api_soups
 from wsoup.api.arguments import checked_labels
 from wsoup.base.errors import DataError, MismatchError, ModelError, ParamsError, PoolError
 from wsoup.disk import store
-from wsoup.disk.features import ImageFeatures, write_features
 from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.search.rank.lists import write_pool
+from wsoup.towers.features import ImageFeatures, write_features
 
 
 @pytest.fixture

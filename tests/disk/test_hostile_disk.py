@@ -21,9 +21,9 @@ from project import Project
 
 from wsoup.base.errors import StorageError
 from wsoup.disk import store
-from wsoup.disk.features import ImageFeatures, write_features
 from wsoup.finetune.tuned import save_tuned
 from wsoup.search.rank.lists import write_pool
+from wsoup.towers.features import ImageFeatures, write_features
 
 BIG = 400_000
 """More bytes than the small disk has, and fewer than each writer below writes."""

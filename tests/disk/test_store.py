@@ -22,7 +22,7 @@ import zarr
 
 from wsoup.base.errors import MismatchError, MissingError, StorageError
 from wsoup.disk import checksums, store
-from wsoup.disk.features import ROWS_PER_SHARD, ImageFeatures, open_features, read_features, write_features
+from wsoup.towers.features import ROWS_PER_SHARD, ImageFeatures, open_features, read_features, write_features
 
 ENCODER = {"model": "m", "pretrained": "p", "config": "c", "weights": "w", "quick_gelu": False, "precision": "fp32"}
 

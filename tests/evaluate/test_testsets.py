@@ -14,13 +14,13 @@ from evaluate_cases import NAMES, images
 
 from wsoup.core.scoring import decide
 from wsoup.disk import store
-from wsoup.disk.features import ImageFeatures, write_features
 from wsoup.disk.files import Artifacts
 from wsoup.evaluate import testsets
 from wsoup.evaluate.answers import Answers, answer
 from wsoup.evaluate.rows import Row
 from wsoup.evaluate.testsets import ClassPrompts, OnDisk, TestSet, count_right, identity, load_tests
 from wsoup.evaluate.training import sample_images
+from wsoup.towers.features import ImageFeatures, write_features
 
 
 def test_a_test_set_is_what_its_files_say(in_tmp, tiny_encoder):
@@ -145,7 +145,7 @@ PEAK = r"""
     import numpy as np
     import torch
 
-    from wsoup.disk.features import open_features
+    from wsoup.towers.features import open_features
     from wsoup.evaluate.answers import answer
     from wsoup.evaluate.judged import confusion, flips, predictions
     from wsoup.evaluate.rows import Row

@@ -107,7 +107,7 @@ def test_only_towers_texts_and_finetune_import_open_clip():
 
 
 def test_only_features_imports_zarr():
-    assert [p.as_posix() for p in modules() if "zarr" in imported_packages(p)] == ["wsoup/disk/features.py"]
+    assert [p.as_posix() for p in modules() if "zarr" in imported_packages(p)] == ["wsoup/towers/features.py"]
 
 
 @pytest.mark.parametrize("name", ["search/grow/greedy", "search/grow/chains", "core/scoring", "core/prompts"])

@@ -13,9 +13,7 @@ import torch
 from PIL import Image
 
 from wsoup.base.errors import ChangedError, DataError
-from wsoup.disk import features as disk_features
 from wsoup.disk import store
-from wsoup.disk.features import ImageFeatures, read_features, write_features
 from wsoup.disk.shards import Owner
 from wsoup.disk.store import sha256_file
 from wsoup.evaluate import testsets
@@ -25,6 +23,8 @@ from wsoup.images import embed as embedding
 from wsoup.images.embed import ImageList, embed_images
 from wsoup.images.features import Encoded
 from wsoup.texts.run import Run
+from wsoup.towers import features as stored_features
+from wsoup.towers.features import ImageFeatures, read_features, write_features
 
 OWNER = Owner("embed@x", {"stages/embed.py": "1"}, {"torch": "2.6"})
 
@@ -130,7 +130,7 @@ def test_memory_grows_neither_with_features_nor_with_an_object_for_each_image(in
     """A million images have 2 GiB of features, and 300 MiB of names and digests where each is a Python string."""
     n, size = 10_000, 64
     for name, rows in {"ROWS_PER_CHUNK": 50, "ROWS_PER_SHARD": 200, "ROWS_IN_ONE_FILE": 400}.items():
-        monkeypatch.setattr(disk_features, name, rows)
+        monkeypatch.setattr(stored_features, name, rows)
 
     def encode(encoders, *, paths, **how) -> Encoded:
         numbers = np.array([int(Path(path).name) for path in paths], dtype=np.float32)

@@ -18,7 +18,6 @@ from wsoup.cli.verify import verify_paper
 from wsoup.core.scoring import normalize
 from wsoup.datasets.paper import PAPER
 from wsoup.disk import store
-from wsoup.disk.features import ImageFeatures, read_features, write_features
 from wsoup.disk.files import Artifacts
 from wsoup.paper import verify
 from wsoup.paper.coverage import of_params
@@ -27,6 +26,7 @@ from wsoup.paper.verify import Compared, Step
 from wsoup.profiles.paper import Paper
 from wsoup.search.rank.source import Source
 from wsoup.soup.soup import Member, Soup
+from wsoup.towers.features import ImageFeatures, read_features, write_features
 
 NAMES = ["red cat", "blue dog", "small green bird"]
 CHAIN = ["sharp", "sharp clean", "sharp clean wet"]

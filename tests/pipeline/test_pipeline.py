@@ -10,8 +10,8 @@ from project import PLANE, SOFT, Project
 
 from wsoup.core.prompts import prompt
 from wsoup.disk import store
-from wsoup.disk.features import read_features
 from wsoup.finetune.tuned import load_tuned
+from wsoup.towers.features import read_features
 
 
 def test_nothing_runs_again_when_nothing_changed(project):

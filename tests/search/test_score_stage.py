@@ -16,7 +16,6 @@ from stages import score as stage
 from wsoup.base.errors import MismatchError
 from wsoup.core.scoring import decide, normalize
 from wsoup.disk import store
-from wsoup.disk.features import ImageFeatures, read_features, write_features
 from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.params.section import load
@@ -27,6 +26,7 @@ from wsoup.search.rank.pools import common_words
 from wsoup.search.rank.ranking import read_ranked
 from wsoup.search.rank.source import load_source
 from wsoup.texts.run import Run
+from wsoup.towers.features import ImageFeatures, read_features, write_features
 
 NAMES = ["red cat", "blue dog", "green bird", "fish", "tree"]
 WORDS = common_words(30)

@@ -12,10 +12,10 @@ from api_world import DESCRIPTORS, NAMES
 from stages import candidates, score
 from wsoup.base.errors import PoolError
 from wsoup.disk import store
-from wsoup.disk.features import ImageFeatures, write_features
 from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.search.rank.lists import read_pool
+from wsoup.towers.features import ImageFeatures, write_features
 
 LONG = [f"which has {word} " + "very " * 80 + "long" for word in ("one", "two")]
 

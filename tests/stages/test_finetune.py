@@ -19,8 +19,8 @@ from small_world import write_image_folder
 
 from wsoup.base.errors import ChangedError, DataError, MismatchError, MissingError
 from wsoup.disk import store
-from wsoup.disk.features import ImageFeatures, write_features
 from wsoup.soup.soup import Member, Soup
+from wsoup.towers.features import ImageFeatures, write_features
 
 COLOURS = {"blue": (40, 50, 210), "green": (30, 180, 40), "red": (200, 30, 30)}
 COMMON = {"soup": "word", "learning_rate": 0.01, "prompt_factor": 1}

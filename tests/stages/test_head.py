@@ -14,12 +14,12 @@ from project import ROOT, call_stage, stage_module
 
 from wsoup.base.errors import DataError
 from wsoup.disk import store
-from wsoup.disk.features import ImageFeatures, read_features, write_features
 from wsoup.disk.shards import Owner
 from wsoup.heads.head import Head
 from wsoup.heads.zero_shot import class_texts
 from wsoup.soup.soup import Member, Soup
 from wsoup.texts.encoder import PromptEncoder
+from wsoup.towers.features import ImageFeatures, read_features, write_features
 
 TEMPLATE = "a photo of a {}."
 NAMES = ["ant", "bee", "cat", "dog"]

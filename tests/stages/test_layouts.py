@@ -15,9 +15,9 @@ from project import call_stage
 
 from wsoup.datasets.paper import PAPER
 from wsoup.disk import store
-from wsoup.disk.features import read_features
 from wsoup.evaluate.rows import WAFFLE, Material
 from wsoup.profiles.paper import Paper
+from wsoup.towers.features import read_features
 
 OTHERS = {
     "folder": {"layout": "imagefolder", "root": "folder"},

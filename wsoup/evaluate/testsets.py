@@ -13,9 +13,9 @@ from torch import Tensor
 from wsoup.core import prompts
 from wsoup.core.scoring import decide
 from wsoup.disk import store
-from wsoup.disk.features import HELD_BYTES, ROWS_PER_SHARD, Rows, open_features
 from wsoup.disk.files import Artifacts
 from wsoup.towers.encoder import Encoder
+from wsoup.towers.features import HELD_BYTES, ROWS_PER_SHARD, Rows, open_features
 
 WHERE = (("dataset", pa.string()), ("role", pa.string()))
 COUNTS = (("n_correct", pa.int64()), ("n_images", pa.int64()))

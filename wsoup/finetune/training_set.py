@@ -9,11 +9,11 @@ import numpy as np
 from wsoup.base import remote
 from wsoup.base.errors import MissingError
 from wsoup.disk import store
-from wsoup.disk.features import read_features
 from wsoup.disk.files import Artifacts, read_text
 from wsoup.finetune.params import MethodParams
 from wsoup.finetune.tune_params import TuneParams
 from wsoup.soup.soup import Soup
+from wsoup.towers.features import read_features
 
 
 @dataclass(frozen=True)

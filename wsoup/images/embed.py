@@ -22,13 +22,13 @@ import numpy as np
 from wsoup.base import remote
 from wsoup.base.errors import DataError, MismatchError
 from wsoup.disk import store
-from wsoup.disk.features import ImageFeatures, write_features
 from wsoup.disk.files import PRETRAINED, Artifacts
 from wsoup.disk.shards import Owner, Shard
 from wsoup.images.features import Encoded, encode_files
 from wsoup.params.inputs import EmbedParams, EncoderParams
 from wsoup.runtime.work import finish_shards
 from wsoup.towers.encoder import Encoder, load_encoder
+from wsoup.towers.features import ImageFeatures, write_features
 
 if TYPE_CHECKING:
     import pyarrow as pa

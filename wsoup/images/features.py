@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wsoup.disk.features import Rows
 from wsoup.images.batches import batches
 from wsoup.images.decode import Picture
 from wsoup.images.pixels import check_finite, encode_pixels, in_two_steps
@@ -16,6 +15,7 @@ from wsoup.images.vit import fast_images
 from wsoup.images.workers import Batch
 from wsoup.runtime.progress import tick
 from wsoup.towers.encoder import Encoder
+from wsoup.towers.features import Rows
 
 
 @dataclass(frozen=True)

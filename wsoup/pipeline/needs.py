@@ -14,11 +14,11 @@ from wsoup.check.whole import Params
 from wsoup.datasets import manifest
 from wsoup.datasets.paper import paper_dataset
 from wsoup.disk import store
-from wsoup.disk.features import HELD_BYTES
 from wsoup.disk.files import Artifacts
 from wsoup.search.grow.kind import Growth
 from wsoup.search.rank import pools
 from wsoup.towers import config as models
+from wsoup.towers.features import HELD_BYTES
 
 IMAGE_BYTES = 110_000
 """Size of a photograph whose file is not at hand."""

@@ -18,11 +18,11 @@ from wsoup.base.errors import MismatchError
 from wsoup.core import prompts
 from wsoup.core.scoring import ImageSet
 from wsoup.disk import store
-from wsoup.disk.features import read_features
 from wsoup.texts import tokens
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.run import Run
 from wsoup.towers.encoder import Encoder
+from wsoup.towers.features import read_features
 
 
 @dataclass(frozen=True)
