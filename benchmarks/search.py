@@ -25,7 +25,7 @@ from wsoup.search.grow.chains import ChainsSoup
 from wsoup.search.rank.meter import Meter
 from wsoup.search.rank.pools import common_words
 from wsoup.search.rank.ranking import Ranked
-from wsoup.soup.soup import NOTHING, Member, Step
+from wsoup.soup.member import NOTHING, Member, Step
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder, choose_device
 

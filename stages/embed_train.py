@@ -11,7 +11,8 @@ from wsoup.images.embed import embed_split
 from wsoup.params.inputs import EmbedParams, EncoderParams
 from wsoup.params.section import Name, Sections, Seeds, load
 from wsoup.pipeline import stage
-from wsoup.soup.soup import Member, Soup
+from wsoup.soup.member import Member
+from wsoup.soup.soup import Soup
 from wsoup.towers.features import read_features
 
 

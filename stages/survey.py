@@ -18,7 +18,8 @@ from wsoup.runtime.work import finish_by_key
 from wsoup.search.rank.lists import read_pool
 from wsoup.search.rank.params import CandidatesParams
 from wsoup.search.rank.source import Source, identity, load_source
-from wsoup.soup.soup import Member, Soup
+from wsoup.soup.member import Member
+from wsoup.soup.soup import Soup
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.run import Run, SourceParams
 

@@ -20,7 +20,7 @@ from wsoup.search.rank.pools import common_words
 from wsoup.search.rank.ranking import Ranked
 from wsoup.search.rank.source import Source
 from wsoup.search.rank.statistics import right_by_name, scores
-from wsoup.soup.soup import NOTHING
+from wsoup.soup.member import NOTHING
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder
 

@@ -18,7 +18,7 @@ from small_world import COLOURS, write_image_folder
 import wsoup
 from wsoup.images.decode import load_rgb
 from wsoup.images.pixels import encode_pixels
-from wsoup.soup.soup import Member
+from wsoup.soup.member import Member
 
 NAMES = sorted(COLOURS)
 

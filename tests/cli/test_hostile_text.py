@@ -28,7 +28,8 @@ from wsoup.photos.classify import Prediction
 from wsoup.photos.files import Photo
 from wsoup.photos.tables import row_of, write_rows
 from wsoup.report import tables
-from wsoup.soup.soup import Member, Soup, Step
+from wsoup.soup.member import Member, Step
+from wsoup.soup.soup import Soup
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder
 

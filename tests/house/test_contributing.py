@@ -15,7 +15,7 @@ FACTS = {
         import numpy as np
         from wsoup.check.soups import Soups
         from wsoup.search.grow.search import Search
-        from wsoup.soup.soup import NOTHING
+        from wsoup.soup.member import NOTHING
         from wsoup.search.rank.ranking import Ranked
         from wsoup.search.rank import meter
         from pydantic import TypeAdapter

@@ -25,7 +25,8 @@ from wsoup.paper.settings import Settings
 from wsoup.paper.verify import Compared, Step
 from wsoup.profiles.paper import Paper
 from wsoup.search.rank.source import Source
-from wsoup.soup.soup import Member, Soup
+from wsoup.soup.member import Member
+from wsoup.soup.soup import Soup
 from wsoup.towers.features import ImageFeatures, read_features, write_features
 
 NAMES = ["red cat", "blue dog", "small green bird"]

@@ -25,7 +25,7 @@ from wsoup.images.pixels import encode_pixels
 from wsoup.params.inputs import EncoderParams
 from wsoup.photos.files import find_photos
 from wsoup.photos.names import read_class_names
-from wsoup.soup.soup import Member
+from wsoup.soup.member import Member
 from wsoup.towers.encoder import load_encoder
 
 CLASSES = "red,green,blue"

@@ -19,7 +19,7 @@ from wsoup.search.grow.chains import ChainsSoup
 from wsoup.search.grow.greedy import greedy_soup
 from wsoup.search.grow.kind import BATCHES, Judgement, right_on, rises
 from wsoup.search.rank.ranking import rank
-from wsoup.soup.soup import Member
+from wsoup.soup.member import Member
 
 
 def blocks_of(features: torch.Tensor, pool: Sequence[str], size: int):

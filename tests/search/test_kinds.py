@@ -14,7 +14,7 @@ from wsoup.search.grow.joint import JointSoup, fitted_scale, joint_soup, likely_
 from wsoup.search.grow.sample import SampleSoup, drawn
 from wsoup.search.grow.top import TopSoup
 from wsoup.search.rank.ranking import Ranked
-from wsoup.soup.soup import NOTHING
+from wsoup.soup.member import NOTHING
 
 WORDS = [f"w{i}" for i in range(40)]
 

@@ -21,7 +21,8 @@ from wsoup.search.rank.pools import common_words
 from wsoup.search.rank.ranking import Ranked, read_ranked
 from wsoup.search.rank.source import Source
 from wsoup.search.rank.statistics import statistics
-from wsoup.soup.soup import NOTHING, Cost, Member, Soup
+from wsoup.soup.member import NOTHING, Cost, Member
+from wsoup.soup.soup import Soup
 
 NAMES = ["red cat", "blue dog", "a rather small green bird"]
 GROWTH = {"k0": 4, "k1": 12, "patience": 10, "max_words": 3}

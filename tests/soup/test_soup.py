@@ -12,7 +12,8 @@ import pytest
 from wsoup.base.errors import DataError, MismatchError, MissingError
 from wsoup.cli.formats import summary
 from wsoup.core.prompts import prompt
-from wsoup.soup.soup import Cost, Member, Soup, Step, load_seeds, together
+from wsoup.soup.member import Cost, Member, Step
+from wsoup.soup.soup import Soup, load_seeds, together
 
 ENCODER = {"model": "m", "pretrained": "p", "config": "c", "weights": "w", "quick_gelu": False, "precision": "fp32"}
 MEMBERS = (Member("sharp clean", 74, 100, (Step("sharp", 70), Step("clean", 75))), Member(""))

@@ -19,7 +19,8 @@ from small_world import write_image_folder
 
 from wsoup.base.errors import ChangedError, DataError, MismatchError, MissingError
 from wsoup.disk import store
-from wsoup.soup.soup import Member, Soup
+from wsoup.soup.member import Member
+from wsoup.soup.soup import Soup
 from wsoup.towers.features import ImageFeatures, write_features
 
 COLOURS = {"blue": (40, 50, 210), "green": (30, 180, 40), "red": (200, 30, 30)}

@@ -17,7 +17,8 @@ from wsoup.disk import store
 from wsoup.disk.shards import Owner
 from wsoup.heads.head import Head
 from wsoup.heads.zero_shot import class_texts
-from wsoup.soup.soup import Member, Soup
+from wsoup.soup.member import Member
+from wsoup.soup.soup import Soup
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.features import ImageFeatures, read_features, write_features
 

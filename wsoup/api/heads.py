@@ -12,7 +12,8 @@ from wsoup.base.class_names import Names
 from wsoup.heads.fewshot import checked
 from wsoup.heads.head import Head, best_head
 from wsoup.heads.zero_shot import class_texts
-from wsoup.soup.soup import Member, Soup, Template
+from wsoup.soup.member import Member
+from wsoup.soup.soup import Soup, Template
 from wsoup.texts.encoder import PromptEncoder
 
 

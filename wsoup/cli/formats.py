@@ -11,7 +11,8 @@ from rich.text import Text
 
 from wsoup.base.errors import ParamsError
 from wsoup.disk.files import shown
-from wsoup.soup.soup import Member, Soup
+from wsoup.soup.member import Member
+from wsoup.soup.soup import Soup
 
 FORMATS = ("open_clip", "clip_benchmark", "text")
 ANY_DATASET = "imagenet1k"

@@ -21,7 +21,7 @@ from wsoup.evaluate.rows import Row
 from wsoup.evaluate.testsets import COUNTS, WHERE, ClassPrompts, TestSet, count_right
 from wsoup.search.grow.greedy import greedy_soup
 from wsoup.search.rank.source import Source
-from wsoup.soup.soup import Member
+from wsoup.soup.member import Member
 from wsoup.texts.encoder import PromptEncoder
 
 SCHEMA = pa.schema([("text", pa.string()), *WHERE, *COUNTS])

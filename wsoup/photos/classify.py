@@ -19,7 +19,8 @@ from wsoup.photos.adaptation import adapted_to
 from wsoup.photos.estimation import Adapted
 from wsoup.photos.files import Photo
 from wsoup.runtime.progress import counting, progress
-from wsoup.soup.soup import Member, Soup
+from wsoup.soup.member import Member
+from wsoup.soup.soup import Soup
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder
 from wsoup.towers.models import ensemble_templates

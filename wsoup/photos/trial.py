@@ -35,7 +35,8 @@ from wsoup.photos.labelled import LabelledPhotos
 from wsoup.photos.sheet import write_sheet
 from wsoup.photos.tables import write_rows
 from wsoup.search.grow.sample import drawn
-from wsoup.soup.soup import Member, Soup
+from wsoup.soup.member import Member
+from wsoup.soup.soup import Soup
 from wsoup.statistics.advice import HEAD, Advice, advise, in_words
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder

@@ -10,94 +10,17 @@ from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, ConfigDict, Field, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic import AfterValidator, Field
 
 from wsoup.base.arguments import Natural, Place, Words, at_the_door, checked_fields
 from wsoup.base.errors import MismatchError, MissingError, one_line, shown_value
 from wsoup.base.validation import nearest
 from wsoup.core import prompts
 from wsoup.disk import store
+from wsoup.soup.member import Cost, Member, Members
 
-REVALIDATED = ConfigDict(revalidate_instances="always")
-"""Values built in memory are validated like those read from a file."""
-Total = Annotated[int, Field(ge=0, lt=10**30, strict=True)]
 Template = Annotated[Words, AfterValidator(prompts.checked)]
 """A prompt template as an argument: text with one ``{}``."""
-
-COUNTED_TOGETHER = ("greedy", "joint")
-"""Kinds of soup in which a member's count is that of the soup up to and including it."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """One addition to a member, and the number of correct images after it."""
-
-    __pydantic_config__ = REVALIDATED
-
-    added: Words
-    n_correct: Natural
-
-
-@dataclass(frozen=True)
-class Member:
-    """One text of a soup.
-
-    Attributes:
-        text: a descriptor or a chain of words, bare; "" is the class name alone.
-        n_correct: correct images out of `n_images`: of a greedy soup, by the soup up to and including this member; of a
-            word chain, by the chain alone, with its final period. None if nothing was counted.
-        n_images: images it was judged on, or None.
-        trace: each addition and the count after it, as seen by the search.
-    """
-
-    __pydantic_config__ = REVALIDATED
-
-    text: Words
-    n_correct: Natural | None = None
-    n_images: Natural | None = None
-    trace: tuple[Step, ...] = ()
-
-    def as_json(self) -> dict[str, object]:
-        """JSON value of the member; counts are left out if there are none."""
-        return {key: value for key, value in asdict(self).items() if value is not None}
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Member:
-        """Inverse of `as_json`, without validation."""
-        trace = tuple(Step(**step) for step in value["trace"])
-        return cls(**{**value, "trace": trace})
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What a ranking or a search encoded (`wsoup.search.rank.meter`).
-
-    Attributes:
-        texts: candidates, each encoded with every class.
-        tokens: tokens through the text tower, over all classes.
-        flops: multiplications and additions in their matrix products, without attention; None for a text tower that
-            is only known through `encode_text`.
-    """
-
-    __pydantic_config__ = REVALIDATED
-
-    texts: Total
-    tokens: Total
-    flops: Total | None
-
-    def __add__(self, other: Cost) -> Cost:
-        flops = None
-        if self.flops is not None and other.flops is not None:
-            flops = self.flops + other.flops
-        return Cost(self.texts + other.texts, self.tokens + other.tokens, flops)
-
-    def as_json(self) -> dict[str, int | None]:
-        """JSON value of the cost."""
-        return asdict(self)
-
-
-NOTHING = Cost(0, 0, 0)
-"""Cost if nothing was encoded."""
 
 
 def _checked_encoder(encoder: Mapping[str, object]) -> Mapping[str, object]:
@@ -109,26 +32,11 @@ def _checked_encoder(encoder: Mapping[str, object]) -> Mapping[str, object]:
     return encoder
 
 
-def _checked_member(value: object, validate: ValidatorFunctionWrapHandler) -> Member:
-    """A validated member; JSON must have a trace."""
-    if isinstance(value, Mapping) and "trace" not in value:
-        raise ValueError("expected a trace")
-    member: Member = validate(value)
-    if member.n_correct is None or member.n_images is None:
-        return member
-    if member.n_correct > member.n_images:
-        raise ValueError(f"{member.n_correct} right of {member.n_images} images")
-    return member
-
-
 Plain = Words | bool | Annotated[int, Field(lt=2**63)] | Annotated[float, Field(allow_inf_nan=False)] | None
 EncoderId = Annotated[Mapping[Words, Plain], AfterValidator(_checked_encoder)]
 Numbers = Annotated[list[int | float], Field(max_length=3)]
 Preprocessing = Annotated[Mapping[Words, Plain | Numbers], Field(max_length=20)]
 """Preprocessing of images: size, mean, std, interpolation, resize_mode; empty if unknown."""
-Members = Annotated[
-    tuple[Annotated[Member, WrapValidator(_checked_member)], ...], Field(min_length=1, max_length=10_000)
-]
 
 
 @checked_fields

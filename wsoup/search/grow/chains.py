@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
 from wsoup.search.grow.kind import Growth, Judgement, rises
-from wsoup.soup.soup import Member, Step
+from wsoup.soup.member import Member, Step
 
 if TYPE_CHECKING:
     from wsoup.search.rank.meter import Meter

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
 from wsoup.search.grow.kind import Growth, Judgement, Measure, judged_beside, rises
-from wsoup.soup.soup import Member, Step
+from wsoup.soup.member import Member, Step
 
 if TYPE_CHECKING:
     from torch import Tensor

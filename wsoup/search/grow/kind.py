@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from wsoup.search.rank.meter import Meter
     from wsoup.search.rank.ranking import Ranked
-    from wsoup.soup.soup import Member
+    from wsoup.soup.member import Member
 
 BATCHES = (8, 64)
 """First and largest speculative batch: small after an acceptance, when another is likely, then doubling."""

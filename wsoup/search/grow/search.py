@@ -12,7 +12,8 @@ from wsoup.search.grow.kind import AnySoup, right_on
 from wsoup.search.rank.meter import Meter
 from wsoup.search.rank.ranking import Ranked
 from wsoup.search.rank.source import Source, identity
-from wsoup.soup.soup import COUNTED_TOGETHER, NOTHING, Cost, Member, Soup
+from wsoup.soup.member import COUNTED_TOGETHER, NOTHING, Cost, Member
+from wsoup.soup.soup import Soup
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 
 from wsoup.search.grow.kind import AnySoup
 from wsoup.search.rank.params import TextCount
-from wsoup.soup.soup import Member
+from wsoup.soup.member import Member
 
 if TYPE_CHECKING:
     from wsoup.search.rank.meter import Meter

@@ -17,7 +17,7 @@ from torch import Tensor
 from wsoup.core import prompts
 from wsoup.core.scoring import decide
 from wsoup.search.rank.source import Source
-from wsoup.soup.soup import Cost
+from wsoup.soup.member import Cost
 
 
 def cost_of(texts: Iterable[str], *, period: bool, source: Source) -> Cost:

@@ -10,7 +10,7 @@ import numpy as np
 
 from wsoup.base.errors import MismatchError
 from wsoup.disk import store
-from wsoup.soup.soup import Cost, Member, Step
+from wsoup.soup.member import Cost, Member, Step
 
 
 @dataclass(frozen=True)
