@@ -126,6 +126,14 @@ def test_a_pickle_with_another_number_of_images(pickles: Path) -> None:
         pickled(pickles)
 
 
+@pytest.mark.parametrize("written", [str, float, bool])
+def test_labels_of_a_pickle_are_whole_numbers_and_nothing_that_only_looks_like_one(tmp_path: Path, written) -> None:
+    """ "1", 1.0 and True equal 1 to Python or read like it; CoOp writes none of them."""
+    write_pickles(tmp_path / "pickles", shots=2, seeds=(1,), written=written)
+    with pytest.raises(DataError, match=r"shot_2-seed_1.pkl is refused \(train: .*\); expected a dict whose 'train'"):
+        pickled(tmp_path / "pickles")
+
+
 class Command:
     """Runs a command when it is unpickled."""
 

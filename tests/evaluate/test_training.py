@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from wsoup.core.prompts import ending
 from wsoup.core.scoring import normalize
 from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
@@ -37,6 +38,7 @@ def test_the_row_has_the_texts_that_were_trained_on():
     ]
     assert trained_row(rows, soup="word").texts == ("a",)  # the row of the members that were trained on comes first
     assert trained_row(rows, soup="class_name").texts == ("",)
+    assert trained_row(rows[::-1], soup="word").offsets == (0,)
 
 
 @pytest.fixture
@@ -61,15 +63,20 @@ def tuned(in_tmp: Path, tiny_encoder) -> Artifacts:
 
 
 def test_counts_are_of_the_model_as_it_was(tuned, tiny_encoder, tests):
-    sample, owner = sample_images(tests, size=15), Owner("evaluate_tuned@coop", {}, {})
-    row = Row("word_soup", (1,), ("sharp old", "which is red"))
+    """By the centroid, though the mean of scores, which some images tell apart, is counted beside it."""
+    sample, owner = sample_images(tests, size=40), Owner("evaluate_tuned@coop", {}, {})
+    row = Row("word_soup", (1,), ("sharp old", "which is red", "", "x"))
     run = Run(owner, "photo", (1,), tiny_encoder, tuned)
-    trained = {"soup": "word", "snapshots": {"images": 15}}
+    trained = {"soup": "word", "snapshots": {"images": 40}}
     lines = during_training(run, "coop", seed=1, rows=[row], trained=trained, tests=tests, batch_size=4)
     assert [line[:3] for line in lines] == [(1, i, test.name) for i in (0, 2, 3) for test in sample]
+    by_score_mean = []
     for (_, iteration, _, n_correct, n_images), test in zip(lines, sample * 3, strict=True):
         then = load_tuned(tuned.tuned("coop", seed=1), encoder=tiny_encoder, iteration=iteration)
-        prompts = [[f"{stem}, {text}." for stem in test.stems] for text in row.texts]
+        prompts = [[f"{stem}{ending(text, period=True)}" for stem in test.stems] for text in row.texts]
         features = torch.stack([then.encode_texts(texts) for texts in prompts])  # (M, C, D)
         right = (test.image_features @ normalize(features.mean(dim=0)).T).argmax(dim=1) == test.labels
-        assert (n_correct, n_images) == (int(right.sum()), 15)
+        assert (n_correct, n_images) == (int(right.sum()), len(test.labels))
+        mean_right = (test.image_features @ features.mean(dim=0).T).argmax(dim=1) == test.labels
+        by_score_mean.append(int(mean_right.sum()))
+    assert by_score_mean != [line[3] for line in lines]

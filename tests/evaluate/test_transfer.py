@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from evaluate_cases import line
+import pyarrow as pa
+from evaluate_cases import images, line
 from torch.nn import functional as F
 
 from wsoup.evaluate.answers import answer
@@ -25,6 +26,17 @@ def test_each_text_is_evaluated_alone(texts, tests):
 def test_mean_accuracy_weights_datasets_equally():
     assert mean_accuracy([1, 0], n_images=[2, 100]) > mean_accuracy([0, 49], n_images=[2, 100])
     assert mean_accuracy([1, 0], n_images=[2, 100]) == mean_accuracy([0, 50], n_images=[2, 100])
+
+
+def test_texts_rank_by_their_mean_accuracy_over_the_targets_the_best_first():
+    """2/2 and 0/4, 1/2 and 3/4, 0/2 and 3/4: means of 50, 62.5 and 37.5 per cent; the source does not count."""
+    targets = [images(name, role="xd", names=["a", "b"], n=n, width=2) for name, n in (("pets", 2), ("cars", 4))]
+    counts = {"": (2, 4, 0), "old": (2, 0, 0), "red": (1, 3, 0), "wet": (0, 3, 9), "tie": (1, 3, 0)}
+    lines = []
+    for text, by_dataset in counts.items():
+        for name, n_correct in zip(("pets", "cars", "photo"), by_dataset, strict=True):
+            lines.append({"text": text, "dataset": name, "n_correct": n_correct})
+    assert ranked_on(targets, pa.Table.from_pylist(lines)) == ["red", "tie", "old", "wet"]
 
 
 def test_the_upper_bound_is_the_one_by_one_loop_over_the_cross_dataset_targets(texts, tests):

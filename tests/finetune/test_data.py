@@ -66,6 +66,8 @@ def test_classes_rounds_and_seeds_each_have_an_order_of_their_own(sampler):
     assert first != other
     classes = [tuple(LABELS[sampler(LABELS, batch_size=5, seed=1, iteration=t)].tolist()) for t in range(6)]
     assert len(set(classes)) > 3, "each round visits the classes in a new order"
+    of_another_seed = [tuple(LABELS[sampler(LABELS, batch_size=5, seed=2, iteration=t)].tolist()) for t in range(6)]
+    assert classes != of_another_seed
 
 
 def test_wrapped_rounds_continue_within_a_batch_and_an_epoch_has_each_image_once():

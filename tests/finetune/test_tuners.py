@@ -234,6 +234,15 @@ def test_added_parts_by_hand():
     assert weight(torch.tensor([[1.0, 5.0], [1.0, 5.0]])).tolist() == [[2.0, 10.0], [3.0, 15.0]]
 
 
+def test_the_image_adapter_adds_nothing_negative(tiny_encoder):
+    """As CLIP-Adapter's, whose last layer is a relu: 0.8 of the features, and 0.2 of what is not below zero."""
+    with torch.no_grad():
+        plain = tiny_encoder.model.encode_image(pixels())
+        added = student(tiny_encoder, "clip_adapter").encode_image(pixels()) - 0.8 * plain
+    assert float(added.min()) > -1e-6
+    assert 0 < int((added > 1e-3).sum()) < added.numel()
+
+
 def test_random_updates_start_small():
     """Normal with a standard deviation of 0.02, and the other factor at zero."""
     update = LowRank(256, rank=8)

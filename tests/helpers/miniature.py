@@ -8,6 +8,7 @@ import pickle
 import sys
 import types
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
 
@@ -45,8 +46,11 @@ def build_coop(root: Path, *, train: int = 3, test: int = 2) -> Path:
     return root
 
 
-def write_pickles(folder: Path, *, shots: int, seeds: tuple[int, ...]) -> None:
-    """CoOp's own draws of ImageNet, by their names: lists of Dassl's Datum with paths of another machine."""
+def write_pickles(folder: Path, *, shots: int, seeds: tuple[int, ...], written: Callable[[int], object] = int) -> None:
+    """CoOp's own draws of ImageNet, by their names: lists of Dassl's Datum with paths of another machine.
+
+    Labels are `written` as CoOp writes them, or in another way.
+    """
     folder.mkdir()
     dassl = types.ModuleType("dassl.data.datasets")
     dassl.Datum = type("Datum", (), {"__module__": dassl.__name__})
@@ -56,7 +60,10 @@ def write_pickles(folder: Path, *, shots: int, seeds: tuple[int, ...]) -> None:
             for label, wnid in enumerate(WNIDS):
                 for i in range(seed, seed + shots):
                     train.append(dassl.Datum())
-                    about = {"_impath": f"/theirs/imagenet/images/train/{wnid}/{wnid}_{i}.JPEG", "_label": label}
+                    about = {
+                        "_impath": f"/theirs/imagenet/images/train/{wnid}/{wnid}_{i}.JPEG",
+                        "_label": written(label),
+                    }
                     vars(train[-1]).update(about, _domain=0, _classname=WNIDS[wnid])
             (folder / f"shot_{shots}-seed_{seed}.pkl").write_bytes(pickle.dumps({"train": train, "val": []}))
 

@@ -102,6 +102,15 @@ def test_each_soup_is_compared_with_every_available_rival_everywhere(tmp_path):
     ]
 
 
+def test_a_soup_is_compared_with_the_sample_of_its_own_pool(tmp_path):
+    """The first sample, of the other pool, gets 0.9 of the images; the one of words gets 0.5, and the soup 0.8."""
+    chances = CHANCES | {"other_soup": 0.9, "random_beside_other": 0.5}
+    other = SampleSoup(kind="sample", pool="descriptors", m=2, k1=None)
+    judgement = judge(tmp_path, chances=chances, soups={"other": other, "word": WORD, "any": SAMPLE})
+    over_sample = [judged for judged in judgement.comparisons if judged.rival == "sample"]
+    assert {(judged.soup, judged.fixed.word) for judged in over_sample} == {("word", "better")}
+
+
 def test_a_gain_of_thirty_points_is_more_than_noise_and_no_gain_is_noise(judgement):
     assert gains(judgement)[0]["gain"] == pytest.approx(30, abs=8)
     assert all(row["low"] <= row["gain"] <= row["high"] for row in gains(judgement))

@@ -59,7 +59,19 @@ def test_names_that_differ_by_a_digit_are_different_classes() -> None:
     }
 
 
-@pytest.mark.parametrize(("ours", "theirs"), [("newt", "eft"), ("newt", "smooth newt"), ("tights", "maillot")])
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ("newt", "eft"),
+        ("newt", "smooth newt"),
+        ("eft", "smooth newt"),
+        ("tights", "maillot"),
+        ("projectile", "missile"),
+        ("missile", "projectile"),
+        ("sunglass", "sunglasses"),
+        ("sunglasses", "sunglass"),
+    ],
+)
 def test_known_aliases_of_imagenet_are_matched_where_a_class_has_no_key_of_its_own(ours: str, theirs: str) -> None:
     assert gpt_classes.matched({theirs: ["x"]}, class_names=[ours], origin="x") == {ours: ["x"]}
     assert gpt_classes.matched({theirs: ["x"], ours: ["y"]}, class_names=[ours], origin="x") == {ours: ["y"]}
