@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from wsoup.base.errors import ModelError, ParamsError, PoolError
 from wsoup.finetune.blocks import Bottleneck, LowRank, ScaleShift
-from wsoup.finetune.optimizer import TwiceSGD
+from wsoup.finetune.optimizer import TwiceSGD, make_optimizer
 from wsoup.finetune.student import Student, insert_descriptor
 from wsoup.finetune.tune_params import TuneParams
 from wsoup.finetune.tuners import check_templates, make_student
@@ -248,6 +248,27 @@ def test_random_updates_start_small():
     update = LowRank(256, rank=8)
     assert float(update.down.detach().std()) == pytest.approx(0.02, rel=0.1)
     assert not update.up.any()
+
+
+PROMPTS_OF_TEXTS = {"soft_prompt", "deep_prompts", "soft_descriptors"}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_prompts_of_texts_learn_faster_by_the_prompt_factor_and_nothing_else_does(tiny_encoder, name):
+    """A rate of 0.01 times 10; weight decay, and momentum without Nesterov's step, are those of section finetune."""
+    shared = finetune_params(weight_decay=0.25, momentum=0.5)
+    method = shared.methods[name]
+    trained = student(tiny_encoder, name).trained()
+    optimizer = make_optimizer(trained, method=method, shared=shared)
+    rates = {}
+    for group in optimizer.param_groups:
+        assert (group["weight_decay"], group["momentum"], group["nesterov"]) == (0.25, 0.5, False)
+        for parameter in group["params"]:
+            rates[id(parameter)] = group["lr"]
+    for parameter_name, parameter in trained.items():
+        expected = 0.1 if parameter_name in PROMPTS_OF_TEXTS else 0.01
+        assert rates[id(parameter)] == pytest.approx(expected), parameter_name
+    assert isinstance(optimizer, TwiceSGD) == (getattr(method.tune, "opens", None) == "image_twice")
 
 
 def test_two_steps_equal_a_parameter_listed_twice():

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from wsoup.base.errors import MissingError, PoolError
+from wsoup.core.prompts import bare
 from wsoup.search.rank import lists, pools
 
 
@@ -45,6 +46,11 @@ def test_descriptors_of_several_files_are_distinct_and_in_order(tmp_path: Path) 
         "which is a tail",
         "which can fly",
     ]
+
+
+def test_a_bare_text_has_no_white_space_or_punctuation_around_it() -> None:
+    for text in ("has claws", ", has claws.", " ,, has  claws . ", "has claws. ."):
+        assert bare(text) == "has claws"
 
 
 def test_descriptors_of_a_json_file_are_sorted_with_their_final_period(tmp_path: Path) -> None:

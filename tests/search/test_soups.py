@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from pydantic import TypeAdapter, ValidationError
+from tower_cases import model
 
 from wsoup.base.errors import MismatchError, PoolError
 from wsoup.check.soups import SoupParams
@@ -23,6 +25,7 @@ from wsoup.search.rank.source import Source
 from wsoup.search.rank.statistics import statistics
 from wsoup.soup.member import NOTHING, Cost, Member
 from wsoup.soup.soup import Soup
+from wsoup.texts.encoder import PromptEncoder
 
 NAMES = ["red cat", "blue dog", "a rather small green bird"]
 GROWTH = {"k0": 4, "k1": 12, "patience": 10, "max_words": 3}
@@ -224,6 +227,24 @@ def test_a_cost_is_what_a_new_encoder_computes(source, tiny_encoder):
     Meter(fresh, seed=1, period=False).count(words)
     cost = cost_of(words, period=False, source=fresh)
     assert fresh.text_encoder.tokens_encoded - before == cost.tokens
+
+
+def test_a_model_that_is_not_taken_apart_computes_all_positions_of_every_prompt(source, tiny_encoder):
+    """Two texts with three classes in a context of 77 tokens; equal texts count once."""
+    whole = replace(tiny_encoder, model=model("norm last, not causal"))
+    plain = replace(source, encoder=whole)
+    assert plain.text_encoder.tower is None
+    assert cost_of(["sharp", "ears", "sharp"], period=True, source=plain) == Cost(2, 2 * 3 * 77, None)
+
+
+def test_all_texts_of_a_search_cost_however_many_blocks_they_come_in(source, monkeypatch):
+    """Blocks of one text each, as with many classes; two of them are asked for."""
+    one_by_one = functools.partialmethod(PromptEncoder.grid_blocks, block_bytes=1)
+    monkeypatch.setattr(PromptEncoder, "grid_blocks", one_by_one)
+    meter = Meter(source, seed=1, period=True)
+    for _, block in zip(range(2), meter.blocks(["sharp", "ears", "old"]), strict=False):
+        assert len(block) == 1
+    assert meter.cost() == cost_of(["sharp", "ears"], period=True, source=source)
 
 
 def test_a_meter_does_not_depend_on_order_or_batches(source):

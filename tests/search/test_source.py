@@ -46,7 +46,8 @@ def test_the_identity_of_images_is_their_features_and_labels(source):
         assert identity(changed, seed=1) != identity(source, seed=1)
         assert identity(changed, seed=2) == identity(source, seed=2), "image 5 is not of seed 2"
         assert identity(changed) != identity(source)
-    assert identity(dataclasses.replace(source, template="{}."), seed=2) != identity(source, seed=2)
+    for change in ({"template": "{}."}, {"class_names": [*NAMES[:2], "bird"]}):
+        assert identity(dataclasses.replace(source, **change), seed=2) != identity(source, seed=2)
 
 
 def test_a_source_that_has_encoded_texts_can_be_sent_to_another_process(source):
