@@ -47,6 +47,10 @@ def test_pretrained_rows_are_unique_and_complete():
     tricked = {row.method for row in rows if row.offsets == (0, 5)}
     assert tricked == {"random_descriptors", "waffle", "descriptor_soup", "word_soup"}
     assert {row.texts_per_class for row in rows if row.offsets == (0, 5) and row.method == "waffle"} == {6.0}
+    assert [row for row in rows if row.method == "upper_bound"] == [
+        Row("upper_bound", (1, 2), tuple(POOL[4:5])),
+        Row("upper_bound", (1, 2), tuple(POOL[4:])),
+    ]
 
 
 def test_given_texts_are_evaluated_alone():

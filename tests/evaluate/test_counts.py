@@ -174,11 +174,13 @@ def test_a_resume_key_holds_everything_that_decides_a_block(texts, tests, monkey
         Row("s", (1,), ("old",), offsets=(0, 3)),
         Row("s", (1,), ("old",), offsets=(3,), offset_formula="code"),
     ]
+    for prompts in ([["a cat."]], [["a dog."]]):
+        rows.append(Row("gpt", (1,), prompts=prompts * 3, dataset="photo"))
     for row, some in [*((row, tests[:1]) for row in rows), (rows[0], tests[2:])]:
         with pytest.raises(KeyError):  # nothing was computed
             mean_texts([row], tests=some, text_encoder=texts, run=object())
     keys = [json.dumps([part.inputs for part in parts.values()]) for parts in kept]
-    assert len(set(keys)) == 5
+    assert len(set(keys)) == 7
 
 
 def test_blocks_of_class_prompts_change_nothing(texts, tests, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,8 @@ def test_sampled_images_are_the_same_always_and_in_order(tests):
     assert list(sample[0].rows) == sorted(sample[0].rows) != list(tests[0].rows[:25])
     assert torch.equal(sample[0].labels, tests[0].labels[torch.from_numpy(sample[0].rows - 100)])
     assert set(sample_images([tests[0]], size=5)[0].rows) < set(sample[0].rows)
+    renamed = sample_images([replace(tests[0], name="another")], size=25)[0]
+    assert set(renamed.rows) != set(sample[0].rows), "each dataset has a draw of its own"
 
 
 def test_the_row_has_the_texts_that_were_trained_on():

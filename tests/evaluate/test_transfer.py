@@ -60,6 +60,16 @@ def test_the_upper_bound_is_the_one_by_one_loop_over_the_cross_dataset_targets(t
     assert members == kept
 
 
+def test_the_count_of_a_bounds_member_is_over_all_targets_whatever_their_sizes(texts, tests):
+    """Chosen by mean accuracy, but counted in images: of datasets of 20 and of 7."""
+    targets = [tests[2], images("cars", role="xd", names=["car", "bus"], n=7, width=16)]
+    grid = Grid(["", "old", "sharp"], tests=targets, text_encoder=texts)
+    counted = transfer(grid)
+    (first, *_) = upper_bound(counted, grid=grid, m=1)
+    alone = [line(counted, text=first.text, dataset=test.name)["n_correct"] for test in targets]
+    assert first.n_correct == sum(alone)
+
+
 def test_the_sample_is_fixed_and_in_pool_order():
     pool = [str(i) for i in range(50)]
     drawn = sample(pool, size=10)
