@@ -103,6 +103,14 @@ def test_crops_by_hand():
     assert crop_box(400, 400, np.array([[0.0, 1.0, 0.0, 0.0]]), share=(0.25, 1.0)) == (0, 0, 231, 173)  # 4 : 3
 
 
+def test_a_crop_is_drawn_by_share_of_the_area_aspect_and_place():
+    """Half of the area, half way between 3:4 and 4:3 in logarithms, as far right and as far up as it goes."""
+    box = crop_box(400, 400, np.array([[0.5, 0.5, 0.999, 0.0]]), share=(0.2, 0.8))
+    side = round(400 * 0.5**0.5)
+    assert side == 283
+    assert box == (400 - side, 0, 400, side)
+
+
 def one_image(encoder, path: Path, pixels: np.ndarray, augment: AugmentParams) -> list[torch.Tensor]:
     """What 200 iterations see of a picture."""
     Image.fromarray(pixels).save(path)
@@ -153,6 +161,33 @@ def test_a_crop_of_everything_equals_the_encoders_preprocessing(tiny_encoder, tm
     expected = tiny_encoder.preprocess(Image.fromarray(noise))
     crops = one_image(tiny_encoder, tmp_path / "a.png", noise, AugmentParams(crop=(1.0, 1.0), flip=False))
     assert any(torch.allclose(pixels, expected, atol=1e-6) for pixels in crops)
+
+
+@pytest.mark.parametrize("interpolation", ["bilinear", "nearest", None])
+def test_images_are_resized_as_the_encoder_says_and_bicubic_if_it_does_not(tiny_encoder, tmp_path, interpolation):
+    """To its longer side: from 8 pixels to 24."""
+    noise = Image.fromarray(np.random.default_rng(0).integers(0, 255, (8, 8, 3), dtype=np.uint8))
+    as_it_says = tiny_encoder.preprocessing | {"interpolation": interpolation, "size": [16, 24]}
+    encoder = replace(tiny_encoder, preprocessing=as_it_says)
+    crops = one_image(encoder, tmp_path / "a.png", np.asarray(noise), AugmentParams(crop=(1.0, 1.0), flip=False))
+    resized = np.asarray(noise.resize((24, 24), Image.Resampling[(interpolation or "bicubic").upper()]))
+    mean, std = (np.array(as_it_says[name], dtype=np.float32) for name in ("mean", "std"))
+    expected = torch.from_numpy((resized.astype(np.float32) / 255 - mean) / std).permute(2, 0, 1)
+    assert any(torch.allclose(pixels, expected, atol=1e-5) for pixels in crops)
+
+
+@pytest.mark.parametrize(("decoding", "size"), [("stored", (4, 2)), ("upright", (2, 4))])
+def test_training_decodes_images_as_the_encoder_does(tiny_encoder, tmp_path, decoding, size):
+    """A picture that lies on its side."""
+    image = Image.new("RGB", (4, 2))
+    exif = image.getexif()
+    exif[0x0112] = 6
+    path = tmp_path / "a.png"
+    image.save(path, exif=exif)
+    source = TrainingSet([str(path)], [sha256_file(path)], np.array([0]), ["a"], "a {}.", [""])
+    encoder = replace(tiny_encoder, preprocessing=tiny_encoder.preprocessing | {"decoding": decoding})
+    images = FewShotImages(source, encoder=encoder, augment=AugmentParams(crop=(1.0, 1.0), flip=False))
+    assert images._load(0).size == size
 
 
 def test_augmented_pixels_do_not_depend_on_threads_or_on_memory(tiny_encoder, colours, monkeypatch):

@@ -122,13 +122,24 @@ def test_losses_are_scaled_in_float16_alone(tiny_encoder, colours, dtype, scales
     assert run.scaler.is_enabled() is scales
 
 
+def test_a_resumed_training_goes_on_with_the_scale_of_its_losses(tiny_encoder, colours, tmp_path: Path):
+    run, resumed = (trainer(dataclasses.replace(tiny_encoder, dtype=torch.float16), colours, "coop") for _ in range(2))
+    run.scaler.scale(torch.ones(()))
+    run.scaler.update(new_scale=64.0)
+    run.save(tmp_path / "state")
+    resumed.load(tmp_path / "state")
+    assert resumed.scaler.get_scale() == 64.0
+
+
 @pytest.mark.parametrize("name", ["ce", "coop_ensemble_open", "lora_image", "ssf_image", "prograd"])
-def test_a_resumed_training_ends_with_the_same_weights(tiny_encoder, colours, name, tmp_path: Path):
+@pytest.mark.parametrize("steps", [2, 3])
+def test_a_resumed_training_ends_with_the_same_weights(tiny_encoder, colours, name, steps, tmp_path: Path):
+    """Of an ensemble the third of four steps is the first of the second member."""
     whole = trainer(tiny_encoder, colours, name)
     expected = weights(whole.run())
     broken, file = trainer(tiny_encoder, colours, name), tmp_path / "state.safetensors"
-    broken.step()
-    broken.step()
+    for _ in range(steps):
+        broken.step()
     broken.save(file)
     resumed = trainer(tiny_encoder, colours, name)
     resumed_weights = weights(resumed.run(resume=file))
@@ -153,6 +164,18 @@ def test_snapshots_are_copies_of_the_average_and_survive_a_kill(tiny_encoder, co
     resumed.run(resume=tmp_path / "state")
     assert sorted(resumed.snapshots) == [0, 2, 4, 5]
     assert all(torch.equal(copy["soft_prompt"], averages[i]) for i, copy in resumed.snapshots.items())
+
+
+def test_a_snapshot_of_an_ensemble_has_the_members_that_were_trained_until_then(tiny_encoder, colours):
+    """Two members in four iterations: after two of them the second is still where it started."""
+    own = {"snapshots": SnapshotParams(every=2, images=1)}
+    run = trainer(tiny_encoder, colours, "coop_ensemble", own=own)
+    start = run.student.soft_descriptors.detach().clone()
+    ended = run.run().soft_descriptors
+    half, whole = (run.snapshots[i]["soft_descriptors"] for i in (2, 4))
+    assert torch.equal(half[0], ended[0])
+    assert torch.equal(half[1], start[1])
+    assert torch.equal(whole, ended)
 
 
 @pytest.mark.parametrize("name", ["ce", "prograd"])

@@ -11,6 +11,7 @@ from finetune_cases import METHODS, finetune_params
 from safetensors.torch import load_file, save_file
 
 from wsoup.base.errors import MismatchError, MissingError
+from wsoup.disk.store import sha256_file
 from wsoup.finetune.params import SnapshotParams
 from wsoup.finetune.train import Trainer
 from wsoup.finetune.tuned import load_tuned, pack_student, save_tuned, snapshots_in
@@ -49,6 +50,7 @@ def test_saving_and_loading_keeps_the_features(tiny_encoder, colours, name, tmp_
     torch.testing.assert_close(texts.encode(TEXTS), tuned.encode_texts(TEXTS), rtol=1e-5, atol=1e-6)
     assert {k: tuned.id[k] for k in tiny_encoder.id} == tiny_encoder.id
     assert (tuned.id["method"], tuned.id["seed"]) == (name, 3)
+    assert tuned.id["tuned_weights"] == sha256_file(tmp_path / "weights.safetensors")
     config = json.loads((tmp_path / "config.json").read_text())
     stored = load_file(tmp_path / "weights.safetensors")
     assert config["parameters"] == sum(stored[name].numel() for name in {*stored} & {*run.student.trained_names})
@@ -56,6 +58,20 @@ def test_saving_and_loading_keeps_the_features(tiny_encoder, colours, name, tmp_
     assert config["tunes_images"] == tuned.model.tunes_images
     if not tuned.model.tunes_images:
         assert torch.equal(encode_pixels(tuned, pixels), encode_pixels(tiny_encoder, pixels))
+
+
+def test_descriptors_that_started_from_a_soup_load_without_the_soups_file(tiny_encoder, colours, tmp_path):
+    """Its texts are in config.json."""
+    shared = finetune_params(iterations=1)
+    tune = shared.methods["coop_ensemble"].tune.model_copy(update={"start": "soup"})
+    method = shared.methods["coop_ensemble"].model_copy(update={"tune": tune, "soup": "word"})
+    source = dataclasses.replace(colours, soup=["sharp", "wet nose"])
+    run = Trainer(tiny_encoder, source=source, method=method, shared=shared, seed=3)
+    store(tmp_path, run, "coop_ensemble")
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {"soup": list(source.soup)}))
+    tuned = load_tuned(tmp_path, encoder=tiny_encoder)
+    assert torch.equal(tuned.model.soft_descriptors, run.student.soft_descriptors)
 
 
 def test_a_snapshot_loads_as_the_model_at_its_iteration(tiny_encoder, colours, tmp_path):

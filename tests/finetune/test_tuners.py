@@ -47,6 +47,8 @@ def test_an_untrained_student_equals_the_pretrained_model_where_it_should(tiny_e
     same = bool((images > 1 - 1e-6).all() and (texts > 1 - 1e-6).all())
     assert same == (name in EXACT_AT_START)
     assert untrained.tunes_images or bool((images > 1 - 1e-6).all())
+    of_images = ("model.visual.", "visual_prompts", "image_adapter", "projector")
+    assert untrained.tunes_images == any(stored.startswith(of_images) for stored in untrained.stored_names)
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -133,6 +135,10 @@ def test_soft_descriptors_may_start_as_common_words_and_a_period(tiny_encoder):
     assert words[-1] == "."
     assert all(word.isalpha() for word in words[:-1])
     assert len({*words}) == 5
+    many = made(tiny_encoder.model, METHODS["proda"]["tune"] | {"members": 200, "tokens": 9}).soft_descriptors
+    row_of = {tuple(row): token for token, row in enumerate(weight.tolist())}
+    drawn = [decoder[row_of[tuple(row)]].removesuffix("</w>") for row in many[:, :-1].flatten(0, 1).tolist()]
+    assert all(word.isascii() and word.isalpha() for word in drawn)
     started.soft_descriptors = torch.nn.Parameter(started.soft_descriptors[:1].detach())
     expected = tiny_encoder.encode_texts([f"a photo of a cat, {' '.join(words[:-1])}."])
     features = started.encode_text(tiny_encoder.tokenizer(["a photo of a cat."]), normalize=True)
@@ -169,6 +175,9 @@ def test_training_only_the_image_tower_leaves_the_text_tower_at_its_initial_valu
 def test_more_blocks_than_the_model_has_are_refused(tiny_encoder):
     with pytest.raises(ModelError, match="bitfit trains more blocks than the 2 of the smaller tower"):
         made(tiny_encoder.model, {"kind": "bitfit", "blocks": 3})
+    for kind in ("visual_prompt", "maple"):
+        with pytest.raises(ModelError, match=f"{kind} trains more blocks than the 2 of the smaller tower"):
+            made(tiny_encoder.model, {"kind": kind, "tokens": 1, "depth": 3})
 
 
 def test_templates_must_be_long_enough_for_the_prompt_and_begin_alike(tiny_encoder):
@@ -248,6 +257,16 @@ def test_random_updates_start_small():
     update = LowRank(256, rank=8)
     assert float(update.down.detach().std()) == pytest.approx(0.02, rel=0.1)
     assert not update.up.any()
+
+
+def test_scales_and_shifts_start_at_random_around_one_and_zero(tiny_encoder):
+    """With the same standard deviation, 0.02, as in the authors' code."""
+    drawn = student(tiny_encoder, "ssf").trained()
+    for ending, centre in ((".scale", 1.0), (".shift", 0.0)):
+        values = torch.cat([p.detach().flatten() for name, p in drawn.items() if name.endswith(ending)])
+        assert len(values) > 100
+        assert float(values.mean()) == pytest.approx(centre, abs=0.006)
+        assert float(values.std()) == pytest.approx(0.02, rel=0.2)
 
 
 PROMPTS_OF_TEXTS = {"soft_prompt", "deep_prompts", "soft_descriptors"}
