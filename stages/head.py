@@ -13,7 +13,8 @@ import pyarrow as pa
 from wsoup.check.soups import HeadParams, Heads
 from wsoup.disk import store
 from wsoup.disk.shards import Owner, Shard
-from wsoup.evaluate.rows import pack_right, row_name
+from wsoup.evaluate.right import pack_right
+from wsoup.evaluate.rows import row_name
 from wsoup.heads.fewshot import checked
 from wsoup.heads.head import Head, best_head
 from wsoup.heads.zero_shot import class_texts, logit_scale_of

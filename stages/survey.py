@@ -11,7 +11,8 @@ from wsoup.disk.shards import Owner, Shard
 from wsoup.evaluate import testsets
 from wsoup.evaluate.baselines import random_chains
 from wsoup.evaluate.params import EvaluateParams
-from wsoup.evaluate.transfer import SCHEMA, Grid, sample, source_counts, transfer, upper_bound
+from wsoup.evaluate.transfer import SCHEMA, Grid, sample, source_counts, transfer
+from wsoup.evaluate.upper_bound import upper_bound
 from wsoup.params.section import load
 from wsoup.pipeline import stage
 from wsoup.runtime.work import finish_by_key

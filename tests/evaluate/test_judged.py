@@ -19,7 +19,8 @@ from wsoup.evaluate.judged import (
     together_rows,
     with_right_images,
 )
-from wsoup.evaluate.rows import Material, Row, right_by_row
+from wsoup.evaluate.right import right_by_row
+from wsoup.evaluate.rows import Material, Row
 
 ROWS = [
     Row("class_name", (1, 2), ("",)),

@@ -14,6 +14,7 @@ from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate import rows
 from wsoup.evaluate.classifiers import pretrained_rows, tuned_rows
+from wsoup.evaluate.right import pack_right, right_by_row
 from wsoup.evaluate.rows import Material, Method, Row
 from wsoup.report import labels, plots
 from wsoup.report.accuracy import averages, finetuned_table, zero_shot_table
@@ -115,6 +116,6 @@ def test_keys_of_metrics_are_unique_and_stable():
 def test_right_images_survive_packing_into_bits():
     right = np.random.default_rng(0).random((2, 77)) < 0.5
     about = {"method": "soup", "mode": "centroid", "dataset": "photo", "n_images": 77}
-    lines = [{**about, "seed": seed, "right": rows.pack_right(right[seed])} for seed in (1, 0)]
+    lines = [{**about, "seed": seed, "right": pack_right(right[seed])} for seed in (1, 0)]
     assert len(lines[0]["right"]) == 10
-    assert np.array_equal(rows.right_by_row(lines)["soup", "centroid"]["photo"], right)
+    assert np.array_equal(right_by_row(lines)["soup", "centroid"]["photo"], right)

@@ -15,7 +15,7 @@ from repository import commit, new_repository
 
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED
-from wsoup.evaluate.rows import pack_right
+from wsoup.evaluate.right import pack_right
 from wsoup.report.changes import Change, changes
 from wsoup.report.compare import compare
 from wsoup.report.revisions import WORKSPACE, Revision

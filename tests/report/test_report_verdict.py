@@ -9,7 +9,7 @@ import pytest
 from wsoup.base.errors import MismatchError, MissingError
 from wsoup.disk import store
 from wsoup.evaluate.params import ReportParams
-from wsoup.evaluate.rows import pack_right
+from wsoup.evaluate.right import pack_right
 from wsoup.report.answer import JudgedRun, judge_run, metrics
 from wsoup.report.plots import gains
 from wsoup.report.sentences import WIDTH, answer, answer_lines

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from wsoup.core.linear import Linear
 from wsoup.core.scoring import AT_ONCE, Mode, mean_cosines, normalize
-from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, Row, all_seeds, random_beside, row_name
+from wsoup.evaluate.right import all_seeds, random_beside
+from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, Row, row_name
 from wsoup.evaluate.testsets import TestSet
 
 

@@ -15,14 +15,8 @@ from wsoup.core.scoring import MODES, Mode
 from wsoup.evaluate.answers import Answers
 from wsoup.evaluate.baselines import random_chains, random_descriptors
 from wsoup.evaluate.counts import answers_of, mean_texts
-from wsoup.evaluate.rows import (
-    Material,
-    Row,
-    all_seeds,
-    judged_soups,
-    pack_right,
-    random_beside,
-)
+from wsoup.evaluate.right import all_seeds, pack_right, random_beside
+from wsoup.evaluate.rows import Material, Row, judged_soups
 from wsoup.evaluate.testsets import WHERE, TestSet
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.run import Run

@@ -15,17 +15,8 @@ from wsoup.check.soups import SoupParams
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.params import ReportParams
-from wsoup.evaluate.rows import (
-    CLASS_NAME,
-    ENSEMBLE,
-    FILE,
-    Right,
-    all_seeds,
-    judged_mode,
-    judged_soups,
-    right_by_row,
-    row_name,
-)
+from wsoup.evaluate.right import FILE, Right, all_seeds, right_by_row
+from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, judged_mode, judged_soups, row_name
 from wsoup.report.labels import soup_title
 from wsoup.report.results import PLACES
 from wsoup.report.verdict import SoupVerdict, compare_soups

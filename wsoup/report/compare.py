@@ -7,7 +7,8 @@ from typing import Any
 
 from wsoup.base.errors import MissingError
 from wsoup.disk.files import PRETRAINED
-from wsoup.evaluate.rows import all_seeds, row_name
+from wsoup.evaluate.right import all_seeds
+from wsoup.evaluate.rows import row_name
 from wsoup.paper.settings import flat
 from wsoup.params.reading import parse_yaml, read_yaml
 from wsoup.report.changes import CONFIDENCE, Change, changes

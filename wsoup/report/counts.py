@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from wsoup.disk.files import PRETRAINED
-from wsoup.evaluate.rows import Right
+from wsoup.evaluate.right import Right
 from wsoup.report.results import Results
 from wsoup.report.tables import HIDDEN, Table, TableCells
 

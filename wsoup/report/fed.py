@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from wsoup.disk.files import PRETRAINED
-from wsoup.evaluate.rows import CLASS_NAME, CURVE, ENSEMBLE, RANDOM_DESCRIPTORS, WAFFLE, all_seeds, row_name
+from wsoup.evaluate.right import all_seeds
+from wsoup.evaluate.rows import CLASS_NAME, CURVE, ENSEMBLE, RANDOM_DESCRIPTORS, WAFFLE, row_name
 from wsoup.report.labels import soup_title
 from wsoup.report.record import Record
 from wsoup.report.revisions import RowKey

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from wsoup.base.errors import MissingError
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED
-from wsoup.evaluate.rows import FILE, Right, right_by_row
+from wsoup.evaluate.right import FILE, Right, right_by_row
 from wsoup.report import record
 from wsoup.report.record import Record
 from wsoup.runtime.git import git

@@ -10,7 +10,7 @@ from typing import Any
 
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED, Artifacts
-from wsoup.evaluate.rows import all_seeds
+from wsoup.evaluate.right import all_seeds
 from wsoup.params.reading import read_yaml
 from wsoup.params.section import parse
 from wsoup.report import plots, plots_landscape, plots_training

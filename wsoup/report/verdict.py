@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from wsoup.check.soups import SoupParams
-from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, Right, random_beside, row_name
+from wsoup.evaluate.right import Right, random_beside
+from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, row_name
 from wsoup.statistics.noise import Comparison, Estimate, Verdict, compare_images, judge
 
 RIVALS = {
