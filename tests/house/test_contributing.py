@@ -69,17 +69,36 @@ FACTS = {
         assert [list(texts) for texts in cupl.prompts] == [["It purrs."], ["It barks.", "It runs."]]
     """,
     "a metric of a row": """
+        import sys
+        from pathlib import Path
         import numpy as np
         import torch
+        from wsoup.disk import store
         from wsoup.evaluate.answers import answer
-        from wsoup.evaluate.counts import SCHEMA, count
+        from wsoup.evaluate.counts import SCHEMA, evaluate
         from wsoup.evaluate.rows import Row
         from wsoup.evaluate.testsets import TestSet
+        from wsoup.report.counts import counts
+        from wsoup.report.labels import table
+        from wsoup.report.lines import read_lines
+        from wsoup.report.results import Results
+        from wsoup.report.row_metrics import row_metrics
         images, labels = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]), torch.tensor([0, 0, 1, 1])
         test = TestSet("pets", "xd", "a {}.", ["cat", "dog"], images, labels, np.arange(4), {})
-        (line, _) = count(answer([(Row("x", (1,), ("a",)), torch.eye(2))], test=test), sizes={"a": 1})
+        answers = answer([(Row("class_name", (1,), ("",)), torch.eye(2))], test=test)
+        tokenizer = lambda texts: torch.ones(len(texts), 3, dtype=int)
+        of_rows = evaluate([answers], tokenizer=tokenizer, variant="pretrained")
+        line = of_rows.to_pylist()[0]
         assert (line["n_correct"], line["macro_accuracy"]) == (3, (1.0 + 0.5) / 2)
-        assert "macro_accuracy" in SCHEMA.names
+        file = Path(sys.argv[1]) / "results.parquet"
+        store.write_table(file, of_rows)
+        lines = read_lines(file, variant="pretrained", datasets=["pets"])
+        results = Results(lines, table(["word"]), {"pets": "xd"}, None, {"pets": {}}, {}, None)
+        assert counts(results, together={}).as_csv().splitlines()[1].endswith(",3,4,,0.75")
+        assert counts(results, together={}).columns[-1] == "macro_accuracy"
+        assert row_metrics(results).as_markdown().splitlines()[2:5:2] == [
+            "| method | XD mean: macro_accuracy |", "| Class name only | 0.750 |"
+        ]
     """,
     "a dataset layout": """
         import sys

@@ -22,6 +22,7 @@ from wsoup.report.accuracy import (
 )
 from wsoup.report.counts import counts
 from wsoup.report.labels import soup_rows
+from wsoup.report.row_metrics import row_metrics
 from wsoup.report.single_texts import single_texts
 from wsoup.report.tables import Table
 
@@ -47,6 +48,22 @@ def test_a_folder_with_the_name_of_a_paper_dataset_has_no_figures_of_the_paper()
     header, row = csv.reader(io.StringIO(table(run).as_csv()))
     assert row[header.index("counts (paper)")] == ""
     assert "| Class name only | 1 | 1.00 | 2.00 | 2.00 |" in table(run).as_markdown()
+
+
+def test_a_metric_that_somebody_added_has_a_column_of_counts_and_a_table_of_means():
+    """0.5 and 0.7 with the two seeds are 0.6 on average with a deviation of 0.141. The soup has none."""
+    lines = both_seeds("class_name", dict.fromkeys(("dtd", "eurosat"), (40, 40)))
+    for values in lines:
+        values["metrics"] = {"macro": 0.4 + 0.1 * values["seed"] + 0.1 * (values["seed"] == 2)}
+    lines += both_seeds("word_soup", dict.fromkeys(("dtd", "eurosat"), (44, 46)))
+    run = results(lines, roles={"dtd": "xd", "eurosat": "xd"})
+    counted = counts(run, together={})
+    assert [row.get("macro") for row in counted.rows] == pytest.approx([0.5, 0.7] * 2 + [None] * 4)
+    shown = row_metrics(run).as_markdown()
+    assert "| method | XD mean: macro |" in shown
+    assert "| CLIP ZS | 0.600 ± 0.141 |" in shown
+    assert "| Word soup |  |" in shown
+    assert results().metrics == []
 
 
 def test_the_papers_mean_is_only_shown_for_the_same_datasets():

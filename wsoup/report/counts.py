@@ -25,14 +25,19 @@ def counts(results: Results, *, together: Mapping[str, Right]) -> Table:
         in_order = sorted(cells.lines, key=lambda line: (order[line.dataset], line.seed))
         for line in in_order:
             where = _where(results, line.dataset, variant=variant, row=row.key, seed=line.seed)
-            rows.append(where | _counted(results, line.dataset, n_correct=line.n_correct, n_images=line.n_images))
+            counted = _counted(results, line.dataset, n_correct=line.n_correct, n_images=line.n_images)
+            rows.append(where | counted | line.metrics)
     for name, by_dataset in together.items():
         for dataset, right in by_dataset.items():
             for seed, hits in zip(results.seeds, right, strict=True):
                 where = _where(results, dataset, variant=PRETRAINED, row=name, seed=seed)
                 n_correct = int(hits.sum())
                 rows.append(where | _counted(results, dataset, n_correct=n_correct, n_images=len(hits)))
-    return Table(HIDDEN, "Counts behind the tables", columns=list(rows[0]), rows=rows)
+    # Only some rows may have an added metric, such as those of classifiers but not of heads.
+    columns: dict[str, None] = {}
+    for cells in rows:
+        columns |= dict.fromkeys(cells)
+    return Table(HIDDEN, "Counts behind the tables", columns=list(columns), rows=rows)
 
 
 def _where(results: Results, dataset: str, *, variant: str, row: str, seed: int) -> dict[str, object]:

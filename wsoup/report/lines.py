@@ -1,9 +1,10 @@
 """Lines of counts as stages wrote them; a file that is damaged, swapped or stale raises an error with its name."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated
 
+import pyarrow as pa
 import pydantic
 from pydantic import Field
 
@@ -26,6 +27,7 @@ class Line(pydantic.BaseModel):
         n_correct, n_images: counts.
         alignment, uniformity: mean cosines.
         text: of a text that is evaluated alone.
+        metrics: numbers in columns that have none of these names, by column: metrics that somebody has added.
     """
 
     model_config = pydantic.ConfigDict(frozen=True, strict=True)
@@ -44,6 +46,7 @@ class Line(pydantic.BaseModel):
     alignment: float
     uniformity: float
     text: str | None = None
+    metrics: Mapping[str, float] = Field(default_factory=dict)
 
     @property
     def key(self) -> tuple[str | int | None, ...]:
@@ -66,8 +69,15 @@ def read_lines(path: Path, *, variant: str, datasets: Collection[str]) -> list[L
         MissingError: no such file.
         MismatchError: wrong columns, types or counts; another variant or dataset; a duplicate line; no line.
     """
+    table = store.read_table(path)
+    added = _added_metrics(table.schema)
+    rows = []
+    for row in table.to_pylist():
+        # A row of another kind may lack a metric.
+        metrics = {name: row[name] for name in added if row[name] is not None}
+        rows.append(row | {"metrics": metrics})
     try:
-        lines = LINES.validate_python(store.read_table(path).to_pylist())
+        lines = LINES.validate_python(rows)
     except pydantic.ValidationError as error:
         raise _mismatch(path, in_file(error)) from None
     # Pydantic has checked types; these are what a swapped or doubled file would get wrong.
@@ -79,6 +89,16 @@ def read_lines(path: Path, *, variant: str, datasets: Collection[str]) -> list[L
             raise _mismatch(path, f"twice there: {line!r}")
         known.add(line.key)
     return lines
+
+
+def _added_metrics(schema: pa.Schema) -> list[str]:
+    """Columns of numbers that `Line` does not name."""
+    added = []
+    for column in schema:
+        is_number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+        if is_number and column.name not in Line.model_fields:
+            added.append(column.name)
+    return added
 
 
 def _mismatch(path: Path, reason: str) -> MismatchError:

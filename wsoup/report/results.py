@@ -67,15 +67,17 @@ class Cells:
             return None
         return float(np.mean(stored))
 
-    def of(self, datasets: Sequence[str]) -> np.ndarray:
-        """Accuracies, per cent: (datasets, seeds), NaN where there is no line."""
+    def of(self, datasets: Sequence[str], *, metric: str | None = None) -> np.ndarray:
+        """Accuracies, per cent, or another metric: (datasets, seeds), NaN where there is none."""
         # A missing line stays visible: a mean over what happens to be there would look like a result.
-        known = {(line.dataset, line.seed): line.accuracy for line in self.lines}
-        accuracies = np.full((len(datasets), len(self.seeds)), np.nan)
+        known = {}
+        for line in self.lines:
+            known[line.dataset, line.seed] = line.accuracy if metric is None else line.metrics.get(metric, np.nan)
+        values = np.full((len(datasets), len(self.seeds)), np.nan)
         for d, dataset in enumerate(datasets):
             for k, seed in enumerate(self.seeds):
-                accuracies[d, k] = known.get((dataset, seed), np.nan)
-        return accuracies
+                values[d, k] = known.get((dataset, seed), np.nan)
+        return values
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,14 @@ class Results:
             if names and role in MEANS:
                 columns[MEANS[role]] = names
         return columns
+
+    @cached_property
+    def metrics(self) -> list[str]:
+        """Metrics that somebody has added to the files of results, in their order."""
+        names: dict[str, None] = {}
+        for line in self.lines:
+            names |= dict.fromkeys(line.metrics)
+        return list(names)
 
     @cached_property
     def _groups(self) -> dict[tuple[str, str, str], list[Line]]:

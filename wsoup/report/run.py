@@ -19,6 +19,7 @@ from wsoup.report.answer import JudgedRun, judge_run, metrics
 from wsoup.report.counts import counts
 from wsoup.report.record import PAGE, Record, is_page
 from wsoup.report.results import Results, RunParams, load_results
+from wsoup.report.row_metrics import row_metrics
 from wsoup.report.sentences import answer_lines
 from wsoup.report.single_texts import single_texts
 from wsoup.report.tables import Table, TableCells
@@ -138,6 +139,8 @@ def tables(run: FinishedRun) -> list[Table]:
         tables += paper_tables(results)
     if results.peak_device_mib:
         tables.append(memory_table(results))
+    if results.metrics:
+        tables.append(row_metrics(results))
     texts = run.artifacts.results / PRETRAINED / "texts.parquet"
     tables.append(single_texts(texts, results=results))
     # No results file counts the run's soup with the members of all seeds together.

@@ -23,6 +23,8 @@ P = "p"
 """The column of p values: a small one reads as "< 0.001", not as 0."""
 FINE = ("alignment", "uniformity")
 """Columns of small figures, shown to three decimal places."""
+OF_METRIC = ": "
+"""Between the place and the metric in the name of a column of an added metric, which is shown to three places, too."""
 SHOWN = 0.005
 """A smaller deviation would read as 0.00; that of equal means is rounding alone."""
 MARK = "*"
@@ -114,7 +116,8 @@ def cell(row: TableCells, column: str) -> str:
     # A p value of 0.00 would read as certainty.
     if column == P:
         return "< 0.001" if value < 0.001 else f"{value:.3f}"
-    places = 3 if column.endswith(FINE) else 2
+    is_fine = column.endswith(FINE) or OF_METRIC in column
+    places = 3 if is_fine else 2
     text = f"{value:.{places}f}"
     if isinstance(value, int) or column in SIZES:
         text = f"{value:g}"

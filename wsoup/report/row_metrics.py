@@ -1,0 +1,27 @@
+"""The table of metrics that somebody has added to the counts of every row (CONTRIBUTING.md has an example)."""
+
+from wsoup.disk.files import PRETRAINED
+from wsoup.report.results import PLACES, Results
+from wsoup.report.tables import OF_METRIC, Table, TableCells, mean_and_std
+
+
+def row_metrics(results: Results) -> Table:
+    """Every row with the mean of each added metric on the source, XD and DG; without metrics the table has no rows."""
+    places = {role: title for role, title in PLACES.items() if results.datasets(role)}
+    columns = ["method"]
+    for metric in results.metrics:
+        for title in places.values():
+            column = f"{title}{OF_METRIC}{metric}"
+            columns += [column, f"{column} (std)"]
+    rows: list[TableCells] = []
+    for variant, row, cells in results.rows():
+        label = results.label(row)
+        line: dict[str, object] = {"method": label if variant == PRETRAINED else f"{variant} + {label}"}
+        for metric in results.metrics:
+            for role, title in places.items():
+                column = f"{title}{OF_METRIC}{metric}"
+                values = cells.of(results.datasets(role), metric=metric)
+                line[column], line[f"{column} (std)"] = mean_and_std(values)
+        rows.append(line)
+    note = "Metrics that evaluation counts besides accuracy; means over datasets, then seeds, ± deviation over seeds."
+    return Table("row_metrics", "Other metrics", columns, rows, [note])
