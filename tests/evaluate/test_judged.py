@@ -41,6 +41,13 @@ def test_judged_rows_are_whole_soups_without_offsets(classifiers, tests):
     assert judged_rows([row for row, _ in classifiers.of(tests[0])], soups=["word"]) == [0, 2, 4]
 
 
+def test_rows_with_prompts_by_class_are_judged_too():
+    """The templates and GPT descriptors, which the paper's table subtracts; Waffle's draws are only counted."""
+    by_class = [Row(name, (1, 2), prompts=[["a cat."], ["a dog.", "a wolf."]], dataset="pets") for name in ("gpt", "x")]
+    rows = [Row("waffle", (1,), ("a", "b")), *by_class]
+    assert judged_rows(rows, soups=[]) == [1]
+
+
 def test_right_images_add_up_to_the_counts_of_the_tables(tiny_encoder, classifiers, texts, tests):
     answers = answers_of(classifiers, tests=tests, soups=["word"])
     table = evaluate(answers, tokenizer=tiny_encoder.tokenizer, variant="pretrained")

@@ -125,14 +125,14 @@ def profile_table(
     """
     from wsoup.check.whole import load_params
     from wsoup.disk.files import Artifacts
-    from wsoup.paper.claims import better_descriptors
+    from wsoup.paper.claims import claims
     from wsoup.paper.coverage import as_text, coverage, figures, of_params
 
     run = of_params(load_params(params).model_dump(mode="json", by_alias=True))
     print(as_text(coverage(run, table=table)), end="")
     if table == "all":
         print("figures and claims:", *figures(run), sep="\n")
-        print("claims of a finished run:", better_descriptors(Artifacts().scores("descriptors")), sep="\n  ")
+        print("claims beside the run that reports/ holds:", *claims(Artifacts()), sep="\n  ")
 
 
 @profile_app.command("own")

@@ -14,7 +14,7 @@ from torch import Tensor
 from wsoup.core.linear import Linear
 from wsoup.core.scoring import AT_ONCE, Mode, mean_cosines, normalize
 from wsoup.evaluate.right import all_seeds, random_beside
-from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, Row, row_name
+from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, GPT, Row, row_name
 from wsoup.evaluate.testsets import TestSet
 
 
@@ -102,8 +102,8 @@ def answer(
     Args:
         rows: R rows, each with the mean text features (C, D) of the dataset's classes.
         test: the dataset.
-        soups: names of soups that are judged: of their rows, and of class name and templates, it is kept which images
-            are right.
+        soups: names of soups that are judged: of their rows, and of class name, templates and GPT descriptors, it is
+            kept which images are right.
         shown: rows of which it is kept what they predict.
     """
     only_rows = [row for row, _ in rows]
@@ -127,8 +127,8 @@ def answer(
 
 
 def judged_rows(rows: Sequence[Row], *, soups: Sequence[str]) -> list[int]:
-    """Positions of the judged ones of some rows: those of shared texts at full size, then the templates."""
-    names = {CLASS_NAME.name, ENSEMBLE.name}
+    """Positions of the judged ones of some rows: those of shared texts at full size, then those by class."""
+    names = {CLASS_NAME.name, ENSEMBLE.name, GPT.name}
     for name in soups:
         names |= {row_name(name), random_beside(name), all_seeds(name)}
     largest: dict[tuple[str, tuple[int, ...]], int] = {}

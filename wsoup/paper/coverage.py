@@ -116,14 +116,15 @@ def figures(run: Settings) -> Iterator[str]:
     for figure in tables.read("figures"):
         what = figure["what"]
         made_by = figure["made_by"]
-        need = next(lacks([figure["needs"]], run), None)
+        if not made_by:
+            # No run makes it, and `needs` says why.
+            yield f"  -  {what}: {figure['needs']}"
+            continue
+        need = next(lacks(figure["needs"].split(), run), None)
         if need is None:
             yield f"  *  {what}: {made_by}; beside {figure['beside']}; differs: {figure['differs']}"
-        elif made_by:
-            yield f"  -  {what}: params.yaml has no {need}"
         else:
-            # No run makes it, and `needs` says why.
-            yield f"  -  {what}: {need}"
+            yield f"  -  {what}: params.yaml has no {need}"
 
 
 def as_text(rows: Sequence[Covered]) -> str:

@@ -17,6 +17,7 @@ from wsoup.report import plots, plots_landscape, plots_training
 from wsoup.report.accuracy import averages, finetuned_table, paper_tables, zero_shot_table
 from wsoup.report.answer import JudgedRun, judge_run, metrics
 from wsoup.report.counts import counts
+from wsoup.report.gains import gains
 from wsoup.report.record import PAGE, Record, is_page
 from wsoup.report.results import Results, RunParams, load_results
 from wsoup.report.row_metrics import row_metrics
@@ -134,6 +135,10 @@ def tables(run: FinishedRun) -> list[Table]:
     """Every table of a run, in the order of the page."""
     results = run.results
     tables = [verdict_table(run.judged), zero_shot_table(results)]
+    gained = gains(results, folder=run.artifacts.results, confidence=run.params.report.confidence)
+    # A run without the paper's soups has none of these rows.
+    if gained.rows:
+        tables.append(gained)
     if results.variants != [PRETRAINED]:
         tables.append(finetuned_table(results, heads=run.params.heads))
         tables += paper_tables(results)

@@ -1,0 +1,198 @@
+"""The paper's "gain over" rows: its soups over each baseline, and models finetuned with a soup over those without.
+
+The paper subtracts two rows of its zero-shot table. Here every such difference has an interval. Rows whose right images
+are kept are compared image by image; of the others only counts are known, which makes their interval longer.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from wsoup.disk import store
+from wsoup.disk.files import PRETRAINED
+from wsoup.evaluate.right import FILE, Right, right_by_row
+from wsoup.paper import tables as paper
+from wsoup.report.beside_paper import Beside, ShownRow, beside_paper
+from wsoup.report.labels import TableRow
+from wsoup.report.results import PLACES, Cells, Results
+from wsoup.report.tables import MARK, Table, TableCells
+from wsoup.statistics.noise import Comparison, compare_counts, compare_images
+
+Key = tuple[str, str]
+"""Variant and key of a row, or method and mode of one in a file of right images."""
+OURS = ("descriptor_soup", "descriptor_soup_offsets", "word_soup", "word_soup_score_mean")
+"""The soups of the paper's zero-shot table."""
+BASELINES = ("class_name", "ensemble", "gpt_centroids", "gpt_score_mean", "random_descriptors", "waffle")
+"""The rows of that table without a soup or the offset trick."""
+PLAIN = ("ce", "coop", "maple", "clipood")
+"""Methods of the few-shot table that stand there with and without a word soup."""
+BY_IMAGE = "images"
+BY_COUNT = "counts"
+
+
+class _Side(NamedTuple):
+    """A row on one side of a difference."""
+
+    row: ShownRow
+    cells: Cells
+    right: Right
+    theirs: Mapping[str, Beside]
+
+
+def gains(results: Results, *, folder: Path, confidence: float) -> Table:
+    """Differences of rows on source, XD and DG with their intervals, beside the paper's differences.
+
+    Args:
+        results: the run.
+        folder: of its results, for the images that rows get right.
+        confidence: of each interval by itself.
+    """
+    right = {variant: _read_right(folder, variant) for variant in results.variants}
+    lines: list[TableCells] = []
+    for ours, baseline in pairs():
+        first = _side(results, ours, right=right)
+        second = _side(results, baseline, right=right)
+        if first is not None and second is not None:
+            lines.append(_line(results, first, second, confidence=confidence))
+    columns = ["method", "over"]
+    for place in PLACES.values():
+        shown = set().union(*lines)
+        if place in shown:
+            columns += [place, f"{place} (paper)", f"{place} (diff)", f"{place} low", f"{place} high"]
+    columns.append("compared by")
+    return Table("gains", "Gains over the baselines", columns, lines, _notes(lines, confidence=confidence))
+
+
+def pairs() -> list[tuple[Key, Key]]:
+    """The differences: (variant, row) over (variant, row)."""
+    differences: list[tuple[Key, Key]] = []
+    for row in OURS:
+        for baseline in BASELINES:
+            differences.append(((PRETRAINED, row), (PRETRAINED, baseline)))
+    for method in PLAIN:
+        differences.append(((f"{method}_diverse", "word_soup_score_mean"), (method, "class_name")))
+    return differences
+
+
+def _notes(lines: Sequence[TableCells], *, confidence: float) -> list[str]:
+    """What a reader of the table must know."""
+    notes = [
+        f"Differences in points; low to high is the {confidence:.0%} interval over images and seeds, datasets held "
+        "fixed. Each interval stands for itself: some exclude 0 by chance. The table of verdicts corrects for that.",
+        f"Compared by {BY_COUNT}: the images that the two rows get right are not kept, and the interval is too wide.",
+    ]
+    shown = set().union(*lines)
+    if any(column.endswith(" (paper)") for column in shown):
+        notes.append(
+            "In brackets the difference of the paper's two rows, and ours minus it. "
+            f"{MARK}: one of the rows is not comparable with the paper's; the reasons are below the tables of accuracy."
+        )
+    return notes
+
+
+def _side(results: Results, key: Key, *, right: Mapping[str, Mapping[Key, Right]]) -> _Side | None:
+    """A row with what is known of it, given the right images by variant; None if this run does not have it."""
+    variant, name = key
+    row = results.row(name)
+    cells = None if row is None else results.cells(variant, row)
+    if row is None or cells is None:
+        return None
+    hits: Right = {}
+    # With the offset trick a row has the same name in the file, but other images are right.
+    if not row.offsets:
+        hits = right[variant].get((row.method.name, row.mode), {})
+    label = results.label(row)
+    if variant != PRETRAINED:
+        label = variant if name == "class_name" else f"{variant} + {label}"
+    shown = ShownRow(label, variant, row, _papers_figures(results, variant, row))
+    return _Side(shown, cells, hits, beside_paper(results, shown))
+
+
+def _read_right(folder: Path, variant: str) -> dict[Key, Right]:
+    """The images that a variant's rows get right, by method and mode; none if its file does not say."""
+    path = folder / f"{variant}.parquet"
+    if variant == PRETRAINED:
+        path = folder / PRETRAINED / FILE
+    if not path.exists():
+        return {}
+    return right_by_row(store.read_table(path).to_pylist())
+
+
+def _papers_figures(results: Results, variant: str, row: TableRow) -> Mapping[str, float]:
+    """The paper's figures for a row, from its table of zero-shot rows or of few-shot methods."""
+    if variant == PRETRAINED:
+        return paper.zero_shot(row.key, encoder=results.encoder)
+    for line in paper.rows("few_shot"):
+        if (line.variant, line.row) == (variant, row.key):
+            return line.figures
+    return {}
+
+
+def _line(results: Results, ours: _Side, baseline: _Side, *, confidence: float) -> TableCells:
+    """One difference everywhere."""
+    cells: dict[str, object] = {"method": ours.row.label, "over": baseline.row.label}
+    compared_by = BY_IMAGE
+    for role, place in PLACES.items():
+        names = results.datasets(role)
+        comparison, by = _compare(ours, baseline, names=names, seeds=results.seeds)
+        if comparison is None:
+            continue
+        if by == BY_COUNT:
+            compared_by = BY_COUNT
+        estimate = comparison.fixed
+        low, high = estimate.interval(confidence)
+        cells |= {place: estimate.mean, f"{place} low": low, f"{place} high": high}
+        # The source has no mean: its column is the dataset's own.
+        column = names[0] if role == "source" else place
+        first = ours.theirs.get(column)
+        second = baseline.theirs.get(column)
+        if first is not None and second is not None:
+            figure = first.figure - second.figure
+            cells[f"{place} (paper)"] = round(figure, 2)
+            cells[f"{place} (diff)"] = estimate.mean - figure
+            if first.unlike or second.unlike:
+                cells[f"{place} (mark)"] = MARK
+    cells["compared by"] = compared_by
+    return cells
+
+
+def _compare(
+    ours: _Side, baseline: _Side, *, names: Sequence[str], seeds: Sequence[int]
+) -> tuple[Comparison | None, str]:
+    """The comparison on some datasets and how it was made; None if there is no dataset or a count is missing."""
+    our_counts = _counts(ours.cells, names=names, seeds=seeds)
+    other_counts = _counts(baseline.cells, names=names, seeds=seeds)
+    if our_counts is None or other_counts is None:
+        return None, BY_COUNT
+    our_right = _fitting(ours.right, counts=our_counts, names=names)
+    other_right = _fitting(baseline.right, counts=other_counts, names=names)
+    if our_right is not None and other_right is not None:
+        return compare_images(our_right, other_right), BY_IMAGE
+    n_images = {line.dataset: line.n_images for line in ours.cells.lines}
+    sizes = np.array([n_images[name] for name in names])
+    return compare_counts(our_counts, other_counts, n_images=sizes), BY_COUNT
+
+
+def _counts(cells: Cells, *, names: Sequence[str], seeds: Sequence[int]) -> np.ndarray | None:
+    """(D, K) correct images; None if there is no dataset or one is missing."""
+    known = {(line.dataset, line.seed): line.n_correct for line in cells.lines}
+    counts = np.zeros((len(names), len(seeds)), dtype=np.int64)
+    for d, name in enumerate(names):
+        for k, seed in enumerate(seeds):
+            if (name, seed) not in known:
+                return None
+            counts[d, k] = known[name, seed]
+    return counts if len(names) else None
+
+
+def _fitting(right: Right, *, counts: np.ndarray, names: Sequence[str]) -> Right | None:
+    """The right images of some datasets; None if they are not known, or of a row of another size."""
+    chosen: Right = {}
+    for name, of_dataset in zip(names, counts.tolist(), strict=True):
+        hits = right.get(name)
+        if hits is None or hits.sum(axis=1).tolist() != of_dataset:
+            return None
+        chosen[name] = hits
+    return chosen
