@@ -8,7 +8,6 @@ from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner, Shard
 from wsoup.finetune.params import FinetuneParams
-from wsoup.finetune.peak import DevicePeak
 from wsoup.finetune.train import Trainer
 from wsoup.finetune.training_set import read_training_sets
 from wsoup.finetune.tuned import pack_student, save_tuned
@@ -17,6 +16,7 @@ from wsoup.params.inputs import EncoderParams
 from wsoup.params.reading import read_yaml
 from wsoup.params.section import Name, Sections, Seeds, load, one_of
 from wsoup.pipeline import stage
+from wsoup.runtime.peak import DevicePeak
 from wsoup.runtime.work import finish_shards, save_seconds
 from wsoup.towers.encoder import load_encoder
 

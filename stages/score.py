@@ -33,9 +33,9 @@ def main(owner: Owner, pool: str) -> None:
     # The bare class name is scored, too: candidates are compared with it.
     texts = ["", *pooled]
     period = params.candidates.period(pool)
-    columns = scores_in_shards(
+    columns, peak = scores_in_shards(
         source, texts, period=period, size=params.score.shard_size, owner=owner, label=f"score {pool}"
-    )  # (K, P) each
+    )
     n_images = [len(index) for index in source.subsets.values()]
     repeated = {
         "text": texts * len(n_images),
@@ -51,6 +51,8 @@ def main(owner: Owner, pool: str) -> None:
     by_seed = {name: columns[name].ravel() for name in COLUMNS}
     table = pa.table(repeated | by_seed)
     store.write_table(run.artifacts.scores(pool), table, attributes=attributes, with_checksums=True)
+    # In a file of its own, which only the report reads: another device must not make soups anew.
+    store.write_json(run.artifacts.memory("score", pool), {"peak_device_mib": peak})
     best = int(columns["n_correct"][0].argmax())
     n_near_ties = int(columns["near_ties"].sum())
     n_answers = sum(n_images) * len(texts)

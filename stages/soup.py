@@ -6,7 +6,7 @@ from wsoup.disk.shards import Owner, Shard
 from wsoup.params.section import load, one_of
 from wsoup.pipeline import stage
 from wsoup.runtime.work import finish_by_key
-from wsoup.search.grow.search import Search
+from wsoup.search.grow.search import Search, peak_of
 from wsoup.search.rank.ranking import read_ranked
 from wsoup.search.rank.source import load_source
 from wsoup.texts.run import Run, SourceParams
@@ -42,6 +42,9 @@ def main(owner: Owner, name: str) -> None:
             soup = search.soup(parts[seed], made_with=owner.packages)
             soup.save(folder / f"seed{seed}.json")
             members.append(f"{len(soup.members)} of seed {seed} ({soup.members[0].text!r}, ...)")
+    peak = peak_of(part for of_seed in parts.values() for part in of_seed)
+    # In a file of its own, which only the report reads: another device must not make anything anew.
+    store.write_json(run.artifacts.memory("soup", name), {"peak_device_mib": peak})
     print(f"members: {', '.join(members)}")
     print(f"soup {name}: {source.text_encoder.encoded}")
 

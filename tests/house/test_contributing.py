@@ -13,6 +13,8 @@ from processes import ROOT, run_module
 FACTS = {
     "a soup kind": """
         import numpy as np
+        import torch
+        from types import SimpleNamespace
         from wsoup.check.soups import Soups
         from wsoup.search.grow.search import Search
         from wsoup.soup.member import NOTHING
@@ -23,6 +25,7 @@ FACTS = {
         ranked = Ranked(["sharp", "red", "wet", "a"], np.array([4, 3, 2, 1]), np.zeros(4), False, NOTHING)
         class Images:
             subsets = {1: [0]}
+            encoder = SimpleNamespace(device=torch.device("cpu"))
             def images_of(self, seed):
                 return None
         meter.Meter.count = lambda its, texts: np.ones(len(texts), int)

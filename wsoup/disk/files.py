@@ -251,6 +251,10 @@ class Artifacts:
         """One head file."""
         return self.folder / "heads" / name / f"seed{seed}.safetensors"
 
+    def memory(self, stage: str, name: str) -> Path:
+        """The highest device memory of scoring a pool or of searching a soup."""
+        return self.folder / "memory" / stage / f"{name}.json"
+
     @property
     def results(self) -> Path:
         """The folder of results (counts)."""

@@ -26,7 +26,7 @@ def counts(results: Results, *, together: Mapping[str, Right]) -> Table:
         for line in in_order:
             where = _where(results, line.dataset, variant=variant, row=row.key, seed=line.seed)
             counted = _counted(results, line.dataset, n_correct=line.n_correct, n_images=line.n_images)
-            rows.append(where | counted | line.metrics)
+            rows.append({**where, **counted, **line.metrics})
     for name, by_dataset in together.items():
         for dataset, right in by_dataset.items():
             for seed, hits in zip(results.seeds, right, strict=True):
@@ -35,8 +35,8 @@ def counts(results: Results, *, together: Mapping[str, Right]) -> Table:
                 rows.append(where | _counted(results, dataset, n_correct=n_correct, n_images=len(hits)))
     # Only some rows may have an added metric, such as those of classifiers but not of heads.
     columns: dict[str, None] = {}
-    for cells in rows:
-        columns |= dict.fromkeys(cells)
+    for each in rows:
+        columns |= dict.fromkeys(each)
     return Table(HIDDEN, "Counts behind the tables", columns=list(columns), rows=rows)
 
 

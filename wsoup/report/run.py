@@ -18,6 +18,7 @@ from wsoup.report.accuracy import averages, finetuned_table, paper_tables, zero_
 from wsoup.report.answer import JudgedRun, judge_run, metrics
 from wsoup.report.counts import counts
 from wsoup.report.gains import gains
+from wsoup.report.memory import memory_of_searches, memory_table
 from wsoup.report.record import PAGE, Record, is_page
 from wsoup.report.results import Results, RunParams, load_results
 from wsoup.report.row_metrics import row_metrics
@@ -142,8 +143,9 @@ def tables(run: FinishedRun) -> list[Table]:
     if results.variants != [PRETRAINED]:
         tables.append(finetuned_table(results, heads=run.params.heads))
         tables += paper_tables(results)
-    if results.peak_device_mib:
-        tables.append(memory_table(results))
+    searches = memory_of_searches(run.artifacts, soups=list(run.params.soups))
+    if searches or results.peak_device_mib:
+        tables.append(memory_table(results, searches=searches))
     if results.metrics:
         tables.append(row_metrics(results))
     texts = run.artifacts.results / PRETRAINED / "texts.parquet"
@@ -152,16 +154,6 @@ def tables(run: FinishedRun) -> list[Table]:
     together = {all_seeds(run.judged.soup): run.judged.right}
     tables.append(counts(results, together=together))
     return tables
-
-
-def memory_table(results: Results) -> Table:
-    """Peak memory of the device in each method's training, beside what the method stores."""
-    rows = []
-    for method, mib in results.peak_device_mib.items():
-        shown = "not measured on a CPU" if mib is None else mib
-        rows.append({"method": method, "parameters": results.parameters[method], "device memory, MiB": shown})
-    note = "The highest memory that torch's tensors held on the device during training, first seed."
-    return Table("memory", "Memory of training", list(rows[0]), rows, [note])
 
 
 def figures(run: FinishedRun) -> dict[str, Sequence[TableCells]]:

@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from wsoup.base.errors import PoolError
 from wsoup.disk import code
 from wsoup.disk.shards import Owner, Shard
+from wsoup.runtime.peak import DevicePeak, highest
 from wsoup.search.grow.kind import AnySoup, right_on
 from wsoup.search.rank.meter import Meter
 from wsoup.search.rank.ranking import Ranked
@@ -70,6 +71,7 @@ class Search:
 
     def part(self, number: int) -> bytes:
         """Search the members of one part: JSON for `soup`."""
+        peak = DevicePeak(self.source.encoder.device)
         # Two meters: what the search encoded is its cost, and counting its result is not.
         meter = Meter(self.source, seed=self.seed, period=self.ranked.period)
         chosen = self.definition.members(self.ranked, meter, part=number)
@@ -82,6 +84,7 @@ class Search:
             # Beside the first members, so that a run whose parts are finished encodes nothing.
             (count,) = Meter(self.source, seed=self.seed, period=True).count([""])
             made["class_name_correct"] = int(count)
+        made["peak_device_mib"] = peak.mib()
         return json.dumps(made).encode()
 
     def _counted(self, members: Sequence[Member]) -> list[Member]:
@@ -127,3 +130,8 @@ class Search:
             class_name_correct=made[0]["class_name_correct"],
             cost={"ranking": ranking_cost, "search": search_cost},
         )
+
+
+def peak_of(parts: Iterable[bytes]) -> int | None:
+    """The highest device memory in MiB of some finished parts; None on a CPU."""
+    return highest(json.loads(part)["peak_device_mib"] for part in parts)

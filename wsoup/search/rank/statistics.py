@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -24,9 +25,12 @@ from wsoup.core.linear import Linear
 from wsoup.core.scoring import AtOnce, Decisions, ImageSet, decide, near_ties, own_against_others, suited_to
 from wsoup.disk.shards import Owner, Shard
 from wsoup.disk.store import pack_arrays, unpack_arrays
+from wsoup.runtime.peak import DevicePeak, highest
 from wsoup.runtime.work import finish_shards
 from wsoup.search.rank.source import Source, identity
 
+PEAK = "peak_device_mib"
+"""In a shard, the highest device memory of its scoring in MiB, as an array of none or one."""
 COLUMNS = ("n_correct", "alignment", "uniformity", "near_ties", "k2", "gain_se")
 """Columns of a scored candidate: those of `ImageSet.score`, k2 in nats (at most 0), and gain_se in images."""
 SHARPNESS = 2.0
@@ -194,9 +198,16 @@ def scores(
     return {name: torch.cat([each[name] for each in scored], dim=1).cpu().numpy() for name in COLUMNS}
 
 
+class Scored(NamedTuple):
+    """Scores of all candidates, (K, P) for each of `COLUMNS`, and the highest device memory in MiB, None on a CPU."""
+
+    columns: dict[str, np.ndarray]
+    peak_device_mib: int | None
+
+
 def scores_in_shards(
     source: Source, texts: Sequence[str], *, period: bool, size: int, owner: Owner, label: str
-) -> dict[str, np.ndarray]:
+) -> Scored:
     """`scores`, resumably, in `shards` of `size` texts.
 
     Args:
@@ -211,7 +222,9 @@ def scores_in_shards(
     for part in shards(texts, size=size):
         work.append(Shard(owner, [about, period, list(part)], partial(scoring.of, part)))
     scored = [unpack_arrays(payload, origin=label) for payload in finish_shards(work, label=label, unit="shard")]
-    return {name: np.concatenate([part[name] for part in scored], axis=1) for name in COLUMNS}
+    columns = {name: np.concatenate([part[name] for part in scored], axis=1) for name in COLUMNS}
+    peaks = np.concatenate([part[PEAK] for part in scored])
+    return Scored(columns, highest(peaks.tolist()))
 
 
 @dataclass(frozen=True)
@@ -231,5 +244,8 @@ class _Scoring:
 
     def of(self, texts: Sequence[str]) -> bytes:
         """`scores` of some texts."""
+        peak = DevicePeak(self.source.encoder.device)
         columns = scores(self.source, texts, images=self.images, baseline_right=self.baseline_right, period=self.period)
-        return pack_arrays(columns)
+        mib = peak.mib()
+        measured = [] if mib is None else [mib]
+        return pack_arrays(columns | {PEAK: np.array(measured, dtype=np.int64)})

@@ -1,4 +1,6 @@
-"""Peak memory of the device that a model computes on, by which people choose a GPU."""
+"""Peak memory of the device that a model computes on, by which people choose a GPU. Decides no result."""
+
+from collections.abc import Iterable
 
 import torch
 
@@ -22,3 +24,8 @@ class DevicePeak:
         if self.device.type != "cuda":
             return None
         return round(torch.cuda.max_memory_allocated(self.device) / MIB)
+
+
+def highest(peaks: Iterable[int | None]) -> int | None:
+    """The highest of several peaks in MiB; None if none was measured."""
+    return max((peak for peak in peaks if peak is not None), default=None)
