@@ -52,7 +52,7 @@ def _left_out(texts: Sequence[str], params: Wanted) -> Mapping[str, str]:
     from wsoup.towers.models import known_tokenizer
 
     tokenizer = known_tokenizer(params.encoder)
-    # With a space, as after a class name: some tokenizers split a word differently at the start of a text.
+    # Each begins with a space, as after a class name: some tokenizers split a word differently at the start of a text.
     same = alike([f" {text}" for text in texts], tokenizer=tokenizer)
     left_out = {second[1:]: f"same tokens as {first[1:]!r}" for first, second in same}
     if skip_long:

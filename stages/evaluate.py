@@ -57,7 +57,7 @@ def main(owner: Owner) -> None:
     pools = {"words": material.words, "descriptors": material.descriptors}
     if material.waffle:
         pools["waffle"] = material.waffle
-    # By count and digest, from which the report says whether a row can be compared with the paper's.
+    # From count and digest the report says whether a row can be compared with the paper's.
     sizes = {name: {"count": len(pool), "digest": digest(pool)} for name, pool in pools.items()}
     facts = {test.name: test.facts for test in tests}
     about = run.about | {"datasets": facts, "pools": sizes}

@@ -4,8 +4,6 @@ Evaluation depends on this file rather than on the sections `datasets`, `soups` 
 again for a dataset that moved, or for a soup that came out the same.
 """
 
-from typing import Any
-
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts, evaluated_soups
 from wsoup.disk.shards import Owner
@@ -20,7 +18,7 @@ class Wanted(Sections):
     """The sections of params.yaml that this stage reads."""
 
     datasets: Datasets
-    soups: dict[Name, dict[str, Any]]  # the kinds do not matter here
+    soups: dict[Name, dict[str, object]]  # the kinds do not matter here
     candidates: CandidatesParams
 
 

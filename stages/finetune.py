@@ -43,7 +43,7 @@ def main(owner: Owner, method: str) -> None:
     sources = read_training_sets(
         artifacts, source=params.source, method=definition, seeds=params.seeds, encoder_id=encoder.id
     )
-    # Without the other methods: an edit of one of them must not train this one again.
+    # The other methods are left out: an edit of one of them must not train this one again.
     shared_params = shared.model_dump(exclude={"methods"})
     about = {
         "encoder": encoder.id,

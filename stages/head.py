@@ -122,7 +122,7 @@ def counted(head: Head, *, name: str, soup: str, test: ImageFeatures) -> dict[st
     columns = [head.class_names.index(class_name) for class_name in test.class_names]
     # Made at once: a small result kept from every block would keep malloc from using the block's memory again.
     predicted = np.empty(len(test.labels), dtype=np.int64)
-    # In blocks: the logits of a million images and a thousand classes would take 4 GB.
+    # Images go through in blocks: the logits of a million of them and a thousand classes would take 4 GB.
     for start in range(0, len(test.labels), IMAGES):
         block = slice(start, start + IMAGES)
         logits = head.logits(test.features[block])

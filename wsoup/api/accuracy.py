@@ -38,7 +38,7 @@ class Gain:
 
     @classmethod
     def of(cls, right: np.ndarray, baseline_right: np.ndarray, *, confidence: float) -> Gain:
-        """From two (N,) bool arrays: which images each gets right."""
+        """The gain, given which images each gets right: two (N,) bool arrays."""
         # One dataset without a name, and one seed.
         gain = compare_images({"": right[None]}, {"": baseline_right[None]}).fixed
         low, high = gain.interval(confidence)

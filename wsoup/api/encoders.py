@@ -105,7 +105,7 @@ class EncoderOptions:
         # A config names its model by its file's name.
         return {"model": Path(self.config).stem, **given}
 
-    def section(self) -> dict[str, Any]:
+    def section(self) -> dict[str, object]:
         """Section `encoder` of a params.yaml that loads the same encoder from any folder."""
         section = {**DEFAULTS, **self._given()}
         for key in ("pretrained", "config"):

@@ -70,7 +70,7 @@ def _answers(endpoint: str) -> bool:
             return
         opened.append(True)
 
-    # In a thread, because looking up a name has no time limit of its own.
+    # A thread is waited for, because looking up a name has no time limit of its own.
     attempt = threading.Thread(target=connect, daemon=True)
     attempt.start()
     attempt.join(PATIENCE)

@@ -66,7 +66,7 @@ def _check_order(loader: DataLoader[Any]) -> None:
         raise DataError("paths is a DataLoader that shuffles, so its rows would fit no labels; set shuffle=False")
 
 
-def _first(item: Any) -> Any:
+def _first(item: object) -> object:
     """The images of an item or a batch: itself, the first of a tuple such as (images, labels), or a dict's."""
     if isinstance(item, Mapping):
         for key in KEYS:
@@ -78,7 +78,7 @@ def _first(item: Any) -> Any:
     return item
 
 
-def _pixels(image: Any, *, preprocess: Callable[[Image.Image], Tensor] | None, name: str) -> Tensor:
+def _pixels(image: object, *, preprocess: Callable[[Image.Image], Tensor] | None, name: str) -> Tensor:
     """One image as (3, H, W)."""
     if not isinstance(image, Image.Image):
         return _checked(image, n_axes=3)
@@ -87,7 +87,7 @@ def _pixels(image: Any, *, preprocess: Callable[[Image.Image], Tensor] | None, n
     return preprocess(load_rgb(Picture(image, name)))
 
 
-def _checked(images: Any, *, n_axes: int) -> Tensor:
+def _checked(images: object, *, n_axes: int) -> Tensor:
     """Images or one image as a tensor of floats; DataError for anything else."""
     if isinstance(images, Tensor) and images.dim() == n_axes and images.is_floating_point():
         return images

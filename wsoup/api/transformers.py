@@ -33,7 +33,7 @@ class FromTransformers(nn.Module):
         self.name = name
         context = model.config.get_text_config().max_position_embeddings  # type: ignore[union-attr, operator]
         self.tokenizer = partial(_tokens, processor, context)
-        # Without the model, because it goes to other processes.
+        # It does not hold the model, because it goes to other processes.
         self.preprocess = partial(_pixels, processor.image_processor)
         self.preprocessing = _described(processor.image_processor)
 

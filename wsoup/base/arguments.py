@@ -69,7 +69,7 @@ def usual_torch() -> Iterator[None]:
         yield
 
 
-def _in_one_line(error: ValidationError, *, given: Mapping[str, Any]) -> WsoupError:
+def _in_one_line(error: ValidationError, *, given: Mapping[str, object]) -> WsoupError:
     """The first problem: an annotation's own error, or what was given and what was expected."""
     problem = error.errors(include_url=False)[0]
     reason = problem.get("ctx", {}).get("error")

@@ -70,7 +70,7 @@ def tidy(name: str) -> str:
     for noise in (WNID, GRADE, FIRST_NUMBER, LAST_NUMBER):
         bare = noise.sub("", bare)
     letters = [letter for letter in bare if letter.isalpha()]
-    # Of ``F-16`` one letter would be left, which is not a word but in Chinese and the like.
+    # ``F-16`` would leave one letter, which is a word only in Chinese and the like.
     is_word = len(letters) > 1 or not bare.isascii()
     if letters and is_word:
         return _words(bare)
@@ -80,7 +80,7 @@ def tidy(name: str) -> str:
 def _words(name: str) -> str:
     name = unicodedata.normalize("NFC", name)
     split = CAMEL.sub(" ", name)
-    # Without spaces, capitals only marked where words begin.
+    # In a name without spaces, capitals only mark where words begin.
     if split != name and " " not in name:
         split = split.lower()
     return " ".join(re.sub(r"[_.]+", " ", split).split())

@@ -6,9 +6,9 @@ The one place that translates, for params.yaml, for lists and other files, and f
 import dataclasses
 import difflib
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from wsoup.base.errors import shown_value
 
@@ -58,7 +58,7 @@ CLASSES = {"Sequence": "a list", "Mapping": "a dict"}
 """Abstract classes by the type that a user knows."""
 
 
-def expectation(problem: Any, *, words: Mapping[str, str]) -> str:
+def expectation(problem: ErrorDetails, *, words: Mapping[str, str]) -> str:
     """What the value of one of pydantic's errors must be: ``an integer``, ``one of a, b; did you mean 'b'?``.
 
     Args:
@@ -105,7 +105,7 @@ def nearest(name: str, *, known: Sequence[str]) -> str:
     return f"there are {', '.join(known)}"
 
 
-def keys_in(value: Any, *, location: Sequence[Any], missing: bool) -> list[str]:
+def keys_in(value: object, *, location: Sequence[int | str], missing: bool) -> list[str]:
     """The keys of a location that the value has: pydantic adds which member of a union it tried, and steps of its own.
 
     Args:
@@ -128,7 +128,7 @@ def keys_in(value: Any, *, location: Sequence[Any], missing: bool) -> list[str]:
 _NOTHING = object()
 
 
-def _inner(value: Any, part: Any) -> Any:
+def _inner(value: object, part: int | str) -> object:
     """What a mapping, a list or a dataclass has under a key, or `_NOTHING`."""
     if isinstance(value, Mapping):
         return value.get(part, _NOTHING)

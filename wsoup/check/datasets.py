@@ -48,7 +48,7 @@ def dataset(name: str, *, params: Params, deep: bool) -> Iterator[Finding]:
         yield from _images(name, manifest.read_listing(name, params=section), params=params, deep=deep)
     except WsoupError as error:
         yield Finding("error", name, str(error))
-    # Also where the images cannot be listed: both paths are often wrong at once.
+    # Looked at even if the images cannot be listed: both paths are often wrong at once.
     if not os.path.exists(section.watch):
         step = "name a file or folder for `dvc repro` to watch"
         yield Finding("error", name, f"watch: {section.watch} does not exist; {step}")
@@ -82,7 +82,7 @@ def _images(name: str, listing: Listing, *, params: Params, deep: bool) -> Itera
                 again = f"`dvc repro --force --single-item prepare@{name}`, then `dvc repro`"
                 yield Finding("error", name, f"images of this run differ from {before}: {changes}; run {again}")
     if section.gpt_descriptors is not None:
-        # For its error alone: a class that the file has no key for.
+        # Only its error matters here: a class that the file has no key for.
         descriptors = gpt.read(section.gpt_descriptors)
         gpt_classes.matched(
             descriptors,

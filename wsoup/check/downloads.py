@@ -1,6 +1,7 @@
 """Which pretrained weights are on this machine already: without a network a run would end when it asks for others."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,9 @@ def missing_weights(encoder: EncoderParams) -> str | None:
     )
 
 
-def _is_here(source: dict[str, Any]) -> bool:
+def _is_here(source: Mapping[str, object]) -> bool:
     """Whether open_clip's entry of a tag names a file that was downloaded before, by either way."""
-    url = source.get("url") or ""
+    url = str(source.get("url") or "")
     name = url.rpartition("/")[2]
     if name and (OF_OPEN_CLIP.expanduser() / name).is_file():
         return True

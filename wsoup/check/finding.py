@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 KINDS = ("fact", "warning", "error")
-"""In the order in which they are shown: what is wrong comes last, where it is read first."""
+"""Kinds in the order in which they are shown: what is wrong comes last, where it is read first."""
 
 
 class Finding(NamedTuple):

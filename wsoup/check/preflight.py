@@ -8,11 +8,11 @@ the data), or if DVC is going to make it, as it makes the toy world's encoder.
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from wsoup.base.errors import MissingError, ModelError, PoolError, WsoupError
 from wsoup.check.whole import Params
 from wsoup.disk.files import Artifacts
+from wsoup.finetune.tune_params import TuneParams
 from wsoup.search.rank import gpt, lists, pools
 from wsoup.towers import config as model_config
 
@@ -82,7 +82,7 @@ def _shortages(params: Params, *, sizes: Mapping[str, int]) -> Iterator[WsoupErr
     if params.finetune.methods:
         draws.append(("tuned_baseline_m", evaluate.tuned_baseline_m, "descriptors"))
     for key, drawn, pool in draws:
-        # Without any descriptors the rows that draw them are left out.
+        # A pool without any text is not an error: the rows that draw from it are left out.
         size = sizes.get(pool, 0)
         if 0 < size < drawn:
             step = "lower it, or give more texts"
@@ -137,7 +137,7 @@ def _model(params: Params) -> Iterator[WsoupError]:
             yield ModelError(f"finetune.methods.{name}.tune.{problem}; lower it")
 
 
-def _too_much(tune: Any, *, blocks: Mapping[str, int], context: int, template: str) -> Iterator[str]:
+def _too_much(tune: TuneParams, *, blocks: Mapping[str, int], context: int, template: str) -> Iterator[str]:
     """Values of a tuner that are beyond the model's blocks, the template's tokens or the context."""
     if blocks:
         fewest = min(blocks.values())

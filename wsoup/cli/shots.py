@@ -24,7 +24,7 @@ def shots_command() -> None:
 
     params = dict(read_yaml("params.yaml"))
     numbers = [n for n in SHOTS if n <= params["fewshot"]["shots"]]
-    # With a digest of params.yaml, so that no run replaces one of other params.
+    # Names have a digest of params.yaml, so that no run replaces one of other params.
     names = {n: f"shots-{n}-{fingerprint(params)[:8]}" for n in numbers}
     missing = [n for n in numbers if not _has_ended(names[n])]
     if missing:

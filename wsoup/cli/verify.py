@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -42,12 +42,14 @@ def verify_paper(params: ParamsFile = Path("params.yaml")) -> None:
     not_compared = verify.search_differs(run)
     if not_compared and not verify.tests_here(artifacts):
         raise MismatchError(f"{not_compared}; or `dvc repro` for the test images of any of the paper's datasets")
-    about: dict[str, Any] = {"artifacts": artifacts, "encoder": load_encoder(settings.encoder)}
+    encoder = load_encoder(settings.encoder)
     searched: list[Compared] = []
     verdicts: list[Verdict] = []
     if not not_compared:
-        searched, verdicts = verify.search_log(settings.seeds, source=settings.source, **about)
-    counted = verify.evaluation_log(settings.evaluate, **about)
+        searched, verdicts = verify.search_log(
+            settings.seeds, source=settings.source, artifacts=artifacts, encoder=encoder
+        )
+    counted = verify.evaluation_log(settings.evaluate, artifacts=artifacts, encoder=encoder)
     for line in (*_counts(searched, counted), *_sentences(verdicts, not_compared=not_compared)):
         console.plain(line)
     for cause in verify.usual_causes(counted):

@@ -159,7 +159,7 @@ def _shift(base: Path, *, place: Path, paper: PaperDataset) -> Listing:
         renamed = {str(label): renamed[wnid] for label, wnid in enumerate(wnids)}
         if set(classes) != set(renamed):
             raise DataError(f"{images}: folders must be numbered 0 to {len(renamed) - 1}, as {origin} has classes")
-        # In label order, 0, 1, 2, ..., where sorted names would put 10 before 2.
+        # `renamed` is in label order, 0, 1, 2, ..., where sorted names would put 10 before 2.
         classes = list(renamed)
     splits = {"test": list_split(base, folder=images, classes=classes)}
     names = names_of(classes, renamed=renamed, origin=origin)

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +33,7 @@ STAMP = ("stat_size", "mtime_ns", "ctime_ns", "inode")
 _STAMPS = [(name, pa.int64()) for name in STAMP]
 SCHEMA = pa.schema([("path", pa.string()), *_STAMPS, ("size", pa.int64()), ("digest", pa.string())])
 """Columns of the cache."""
+Result = TypeVar("Result")
 
 
 def of_images(root: str, paths: Sequence[str], *, origin: str) -> tuple[list[int], list[str]]:
@@ -104,7 +105,7 @@ def _digest(file: str) -> tuple[int, str]:
     return len(data), hashlib.sha256(data).hexdigest()
 
 
-def _map_files(function: Callable[[str], object], root: str, paths: Sequence[str]) -> list[Any]:
+def _map_files(function: Callable[[str], Result], root: str, paths: Sequence[str]) -> list[Result]:
     """Apply a function to each file in threads; many at once where storage is remote and slow to answer."""
     step = FILES_AT_ONCE
     threads = min(8, os.cpu_count() or 1)
@@ -112,10 +113,10 @@ def _map_files(function: Callable[[str], object], root: str, paths: Sequence[str
         step = 16
         threads = REMOTE_REQUESTS
 
-    def part(first: int) -> list[object]:
+    def part(first: int) -> list[Result]:
         return [function(remote.joined(root, path)) for path in paths[first : first + step]]
 
-    results: list[Any] = []
+    results: list[Result] = []
     with ThreadPoolExecutor(threads) as pool:
         for some_results in pool.map(part, range(0, len(paths), step)):
             results.extend(some_results)

@@ -38,7 +38,7 @@ def draw(split: Split, *, class_names: list[str], shots: int, seed: int, origin:
                 f"{origin}: class {class_names[label]!r} has {len(members)} training images, fewer than "
                 f"fewshot.shots = {shots}; add images or lower fewshot.shots"
             )
-        # By path first: a draw must not depend on the order in which a file system or a list names the images.
+        # Sorted by path first: a draw must not depend on the order in which a file system or a list names the images.
         paths = [split.paths[i] for i in members]
         members = members[np.argsort(paths, kind="stable")]
         generator = np.random.default_rng([seed, label])
@@ -85,8 +85,8 @@ def pickled(split: Split, *, class_names: list[str], folder: str, shots: int, se
     path = Path(folder) / f"shot_{shots}-seed_{seed}.pkl"
     rows = _read_pickle(path)
     positions_of: dict[str, list[int]] = {}
-    # By file name, because the folders in front of it may differ: else each of the pickle's images would be compared
-    # with all 1.3 million of ImageNet.
+    # Folders in front of a file's name may differ. Without this dictionary of names, each of the pickle's images would
+    # be compared with all 1.3 million of ImageNet.
     for i, image in enumerate(split.paths):
         file_name = image.rpartition("/")[2]
         positions_of.setdefault(file_name, []).append(i)

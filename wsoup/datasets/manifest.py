@@ -8,7 +8,6 @@ import os
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -40,7 +39,7 @@ class Manifest:
     """
 
     table: pa.Table
-    attributes: dict[str, Any]
+    attributes: dict[str, object]
 
 
 def build(listing: Listing, *, name: str, params: DatasetParams, shots: int, seeds: list[int]) -> Manifest:
@@ -82,7 +81,7 @@ def _with_digests(table: pa.Table, *, listing: Listing, class_names: list[str]) 
 
 def _attributes(
     listing: Listing, *, name: str, params: DatasetParams, class_names: list[str], n_test: int
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """What a manifest says about its dataset, see `Manifest`."""
     comparable, reason = paper.comparable(
         params.layout,

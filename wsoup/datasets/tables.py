@@ -71,7 +71,7 @@ def read(file: str, *, root: str, wanted: Collection[str], class_names: str | No
     labels = columns.label or repeat(None)
     names_of_images = columns.class_name or repeat(None)
     splits = columns.split or repeat("test")
-    # Not strict: a repeated default has no end.
+    # Zipped without `strict`, because a repeated default has no end.
     rows = list(zip(paths, labels, names_of_images, splits, strict=False))
     return listed(rows, names=names, root=root, wanted=wanted, origin=str(path))
 

@@ -68,7 +68,7 @@ def read_class_names(path: Path) -> dict[str, str]:
         line = text.strip()
         if not line:
             continue
-        # With a tab between them, the folder's own name may have spaces.
+        # Where a tab separates the two, the folder's own name may have spaces.
         separator = "\t" if "\t" in line else " "
         folder, _, name = line.partition(separator)
         if not name.strip():

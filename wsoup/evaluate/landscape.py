@@ -139,7 +139,9 @@ class Plane:
         for start in range(0, len(self.classes.stems), batch_size):
             stems = self.classes.stems[start : start + batch_size]
             tokens = tuned.tokenizer([f"{stem}." for stem in stems]).to(tuned.device)
-            self._batches.append(student.prepare(self.tower, tokens))
+            texts, positions = student.prepare(self.tower, tokens)
+            assert positions is not None  # the student has a soft descriptor
+            self._batches.append((texts, positions))
 
     @torch.no_grad()
     def texts(self, point: Point) -> Tensor:

@@ -25,7 +25,7 @@ def sample(pool: Sequence[str], *, size: int | None) -> list[str]:
     """A fixed random sample of the pool, in pool order; the whole pool if it is smaller or `size` is None."""
     generator = member_generator(purpose="survey", seed=0, member=0)
     order = generator.permutation(len(pool))
-    # In pool order, by which equal descriptors of the upper bound rank.
+    # They stay in pool order, by which equal descriptors of the upper bound rank.
     return [pool[i] for i in sorted(order[:size].tolist())]
 
 

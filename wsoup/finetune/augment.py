@@ -23,9 +23,9 @@ PIXELS_IN_MEMORY = 1 << 28
 TRIES = 10
 """Random crops to try before falling back to the centre, as torchvision's RandomResizedCrop does."""
 NARROWEST = 3 / 4
-"""Smallest aspect ratio of a crop, width / height; torchvision's."""
+"""Smallest aspect ratio of a crop, width / height, as in torchvision."""
 WIDEST = 4 / 3
-"""Largest aspect ratio."""
+"""Largest aspect ratio of a crop."""
 
 
 class FewShotImages:
@@ -69,7 +69,7 @@ class FewShotImages:
     def batch(self, positions: np.ndarray, *, seed: int, iteration: int) -> tuple[Tensor, Tensor]:
         """Pixels (B, 3, H, W) float32 and labels (B,) of the images at `positions`, augmented for this iteration."""
         labels = torch.from_numpy(self.source.labels[positions])
-        # Of each image: four numbers for every try of a crop, and one for the flip.
+        # An image takes four numbers for every try of a crop, and one for the flip.
         draws = named_generator(seed, "augment", iteration).random((len(positions), 4 * TRIES + 1))
         # All numbers are drawn before any thread starts, so that threads cannot change who gets which.
         crops = np.stack(list(self._pool.map(self._crop, positions, draws)))  # (B, H, W, 3)

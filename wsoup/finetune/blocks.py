@@ -148,7 +148,7 @@ class LowRank(nn.Module):
         self.down = nn.Parameter(START_STD * torch.randn(2, rank, width))
         self.up = nn.Parameter(torch.zeros(2, width, rank))
         piled = torch.zeros(2, width, width) if piles_up else None
-        # Not in the state dict: what is stored of a finished training is without it.
+        # It is not in the state dict, because what is stored of a finished training is without it.
         self.register_buffer("piled", piled, persistent=False)
 
     def forward(self, weight: Tensor) -> Tensor:

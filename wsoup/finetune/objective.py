@@ -112,7 +112,7 @@ class Objective:
         return value, self.scale * images @ mean_texts.T
 
     def _prograd(self, loss: ProgradLoss, logits: Tensor, *, zero_shot: Tensor) -> tuple[Tensor, Tensor]:
-        """From the logits (B, B) of the student and of the pretrained model."""
+        """The loss and its gradients, from the logits (B, B) of the student and of the pretrained model."""
         task = F.cross_entropy(logits, torch.arange(len(logits), device=logits.device))
         log_p = F.log_softmax(logits, dim=-1)
         general = F.kl_div(log_p, zero_shot.softmax(dim=-1), reduction="batchmean")

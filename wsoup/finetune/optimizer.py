@@ -29,7 +29,7 @@ class TwiceSGD(torch.optim.SGD):
 def make_optimizer(
     parameters: Mapping[str, nn.Parameter], *, method: MethodParams, shared: FinetuneParams
 ) -> torch.optim.SGD:
-    """For parameters by name; text prompts have `prompt_factor` times the learning rate of the others."""
+    """The optimizer of parameters by name; text prompts have `prompt_factor` times the learning rate of the others."""
     rate = method.learning_rate
     prompts = [p for name, p in parameters.items() if name.startswith(TEXT_PROMPTS)]
     others = [p for name, p in parameters.items() if not name.startswith(TEXT_PROMPTS)]

@@ -7,7 +7,6 @@
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -93,7 +92,7 @@ class Passes:
             return features, None
         return features, F.normalize(frozen.float(), dim=-1)
 
-    def _raw_images(self, pixels: Tensor, *, teacher: bool) -> tuple[Any, Any]:
+    def _raw_images(self, pixels: Tensor, *, teacher: bool) -> tuple[Tensor, Tensor | None]:
         """Features (B, D) of the student and of the teacher, or None, not normalised and without the adapter."""
         image_prompts = self.student.image_prompts()
         if image_prompts is not None:

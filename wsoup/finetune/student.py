@@ -96,7 +96,7 @@ class Student(nn.Module):
             return self.visual_prompts
         return self.projector(self.text_prompts())
 
-    def prepare(self, tower: TrainableTextTower, tokens: Tensor) -> tuple[Texts, Any]:
+    def prepare(self, tower: TrainableTextTower, tokens: Tensor) -> tuple[Texts, Tensor | None]:
         """Texts (B, context), with room for a soft descriptor if there are any, and then its positions (B, n)."""
         n_prompt = 0 if self.soft_prompt is None else len(self.soft_prompt)
         if self.soft_descriptors is None:
@@ -128,7 +128,7 @@ class Student(nn.Module):
         else:
             members = [tower(texts, prompts=prompts, soft=(positions, soft)) for soft in self.soft_descriptors]
             stacked = torch.stack(members).float()  # (M, B, D)
-            # Of equal length before the mean, as members of a soup are.
+            # Members are of equal length before the mean is taken, as those of a soup are.
             features = F.normalize(stacked, dim=-1).mean(dim=0)
         if not normalize:
             return features

@@ -127,7 +127,7 @@ class Texts:
 
     @cached_property
     def packing(self) -> Packing:
-        """Of the tokens after the prefix."""
+        """How the tokens after the prefix are packed."""
         return Packing(self.ends - self.shared, length=self.length - self.shared, device=self.tokens.device)
 
     @cached_property

@@ -179,7 +179,7 @@ def load_tuned(folder: str | Path, *, encoder: Encoder, iteration: int | None = 
         name, _ = min(differing)
         raise MismatchError(f"{path} does not fit its {CONFIG} (first at {name}); run `dvc repro` again")
     _check_undamaged(stored, checksum=checksum, path=path)
-    # Not strict: what was not trained is not stored, and its shapes were compared above.
+    # Loading is not strict, because what was not trained is not stored; shapes were compared above.
     student.load_state_dict(stored, strict=False)
     identity = {
         **encoder.id,

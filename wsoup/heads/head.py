@@ -7,7 +7,7 @@ import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 import numpy as np
 import torch
@@ -141,7 +141,7 @@ class Head:
 
     @classmethod
     @at_the_door
-    def load(cls, path: Place, *, encoder: Mapping[str, Any] | None = None) -> Self:
+    def load(cls, path: Place, *, encoder: Mapping[str, object] | None = None) -> Self:
         """Read a head file.
 
         Args:

@@ -36,7 +36,7 @@ class Prototypes:
 
     @staticmethod
     def settings() -> list[Prototypes]:
-        """From the texts alone to almost no texts."""
+        """Weights from 0, the texts alone, up to one that almost ignores them."""
         return [Prototypes(weight) for weight in (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0)]
 
     def fit(self, shots: FewShot) -> Tensor:
@@ -144,4 +144,4 @@ def _add_diagonal(matrix: Tensor, number: float) -> Tensor:
 
 Kind = type[Prototypes] | type[Ridge]
 PARTS: dict[str, tuple[Kind, ...]] = {"prototypes": (Prototypes,), "ridge": (Ridge,), "both": (Prototypes, Ridge)}
-"""By the name in params.yaml: what a head is the mean of."""
+"""Name in params.yaml -> the kinds that a head is the mean of."""

@@ -1,9 +1,10 @@
 """What pydantic refuses, in one clause each: the key as the file has it, the value, what was expected, the nearest."""
 
-from collections.abc import Mapping
-from typing import Any, get_args
+from collections.abc import Mapping, Sequence
+from typing import get_args
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from wsoup.base.errors import SHOWN_VALUE, one_line, shown_value
 from wsoup.base.validation import expectation, keys_in, nearest
@@ -19,7 +20,7 @@ IN_PARAMS = {
 """What a value of params.yaml must be, where `wsoup.base.validation` says it more generally."""
 
 
-def clauses(error: ValidationError, *, model: type[BaseModel], raw: Mapping[str, Any]) -> list[str]:
+def clauses(error: ValidationError, *, model: type[BaseModel], raw: Mapping[str, object]) -> list[str]:
     """Each problem in one clause, those that name their own cause first.
 
     Args:
@@ -37,7 +38,7 @@ def clauses(error: ValidationError, *, model: type[BaseModel], raw: Mapping[str,
     return explained
 
 
-def _explain(problem: Any, *, model: type[BaseModel], raw: Mapping[str, Any]) -> str:
+def _explain(problem: ErrorDetails, *, model: type[BaseModel], raw: Mapping[str, object]) -> str:
     """One of pydantic's errors in one clause."""
     kind = problem["type"]
     context = problem.get("ctx", {})
@@ -69,20 +70,20 @@ def _explain(problem: Any, *, model: type[BaseModel], raw: Mapping[str, Any]) ->
     return f"{where}: {shown_value(value)} is not valid: it must be {must_be}"
 
 
-def _key_of(context: Mapping[str, Any]) -> str:
+def _key_of(context: Mapping[str, object]) -> str:
     """The key that decides between the members of a union, which pydantic shows in quotes."""
     return str(context["discriminator"]).strip("'")
 
 
-def _known_keys(location: list[Any], *, model: type[BaseModel]) -> list[str]:
+def _known_keys(location: Sequence[int | str], *, model: type[BaseModel]) -> list[str]:
     """The keys, as written in YAML, of the section at `location`; in a union, of the `kind` in question."""
     # Pydantic's locations hold the tag of a union's member beside the keys, so a part may be either.
-    models: list[Any] = [model]
+    models: list[object] = [model]
     for part in location:
         tagged = [each for each in models if part in get_args(_fields(each).get("kind"))]
-        inner: list[Any] = []
+        inner: list[object] = []
         for each in models:
-            inner += _models_in(_fields(each).get(part))
+            inner += _models_in(_fields(each).get(str(part)))
         models = tagged or inner or models
     known: dict[str, None] = {}
     for each in models:
@@ -90,13 +91,13 @@ def _known_keys(location: list[Any], *, model: type[BaseModel]) -> list[str]:
     return list(known)
 
 
-def _fields(model: Any) -> dict[str, Any]:
+def _fields(model: object) -> dict[str, object]:
     """Annotations of a model's fields by their keys in YAML."""
     fields = getattr(model, "model_fields", {})
     return {field.alias or name: field.annotation for name, field in fields.items()}
 
 
-def _models_in(annotation: Any) -> list[Any]:
+def _models_in(annotation: object) -> list[object]:
     """All models in an annotation: of an optional, of a union, of the values of a dict."""
     if hasattr(annotation, "model_fields"):
         return [annotation]

@@ -28,13 +28,13 @@ TEMPLATES = 80
 PROMPT_TOKENS = 10
 """Tokens of a class prompt in training, where nothing is shared."""
 LISTED_BYTES = 400
-"""Path, digest and labels of one image in memory."""
+"""Bytes that path, digest and labels of one image take in memory."""
 EVALUATED_BYTES = 60
 """Label, place, predictions and right answers of one test image in memory."""
 SCORED_BYTES = 200
-"""One text of one seed in a table of scores."""
+"""Bytes that one text of one seed takes in a table of scores."""
 RN50_FLOPS = 12e9
-"""Of a ResNet of 16 blocks and width 64 on 224 x 224 pixels."""
+"""FLOPs of a ResNet of 16 blocks and width 64 on 224 x 224 pixels."""
 T = TypeVar("T")
 
 
@@ -96,7 +96,7 @@ class Needs:
             return default
 
     def _dataset(self, name: str) -> DatasetSize:
-        """By the last run's manifest, the paper's table or the files themselves."""
+        """Its size, from the last run's manifest, the paper's table or the files themselves."""
         params = self.params.datasets[name]
         path = Artifacts().manifest(name)
         if path.exists():
@@ -215,7 +215,7 @@ def _block(tower: models.Vision | models.Text) -> float:
 
 
 def _image_flops(vision: models.Vision) -> float:
-    """Of one image: a ViT's patches through its blocks; a ResNet by comparison with RN50."""
+    """FLOPs of one image: a ViT's patches go through its blocks; a ResNet is compared with RN50."""
     size = vision.image_size if isinstance(vision.image_size, int) else max(vision.image_size)
     if isinstance(vision.layers, list):
         return RN50_FLOPS * sum(vision.layers) / 16 * (vision.width / 64) ** 2 * (size / 224) ** 2

@@ -97,7 +97,7 @@ def _read_command_line(script: Path, *, doc: str, takes_item: bool) -> str | Non
     """The item, from the command line or from DVC."""
     parser = argparse.ArgumentParser(prog=f"python -m stages.{script.stem}", description=doc, allow_abbrev=False)
     if takes_item:
-        # Of a stage in a folder below, DVC writes dvc.yaml's path before a colon.
+        # Where a stage is in a folder below, DVC writes dvc.yaml's path before a colon.
         _, _, address = os.environ.get("DVC_STAGE", "").rpartition(":")
         stage, _, item = address.partition("@")
         given = item if stage == script.stem else None

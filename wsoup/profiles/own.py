@@ -136,9 +136,9 @@ def _hint(names: Mapping[str, str], *, named: Sequence[str], names_file: Path | 
     return f"classes are named {better}; {names_file} has all names, for others edit it before the first `dvc repro`"
 
 
-def _sections(listings: Mapping[str, Listing], *, classes: str | None) -> dict[str, dict[str, Any]]:
+def _sections(listings: Mapping[str, Listing], *, classes: str | None) -> dict[str, dict[str, object]]:
     """Section datasets; the first one is the source. DVC watches the folders of images themselves."""
-    sections: dict[str, dict[str, Any]] = {}
+    sections: dict[str, dict[str, object]] = {}
     source, *_ = listings
     for name, listing in listings.items():
         same = listing.class_names == listings[source].class_names
@@ -202,7 +202,7 @@ def _encoder(given: Mapping[str, Any]) -> dict[str, Any]:
     weights = EncoderParams.model_construct(**values).weights_file  # the whole params.yaml is checked at the end
     if config is not None:
         values["config"] = _absolute(config)
-    # Not last: what follows a list, DVC would lose with it.
+    # These lists are not last, since DVC would lose a comment that follows a list.
     for key in ("image_mean", "image_std"):
         if key in given:
             values[key] = list(given[key])

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from wsoup.base.errors import ParamsError
 from wsoup.check.whole import covers
@@ -17,7 +16,7 @@ from wsoup.search.rank.lists import texts_of
 DESCRIPTOR_SOUPS = ("soups.descriptor", "soups.descriptor_sample")
 """Keys removed from the template if there are no descriptors."""
 FAST_BF16 = "# fp32 | bf16 (fast on this processor; docs/performance.md) |"
-"""In the comment of `encoder.precision`."""
+"""What the comment of `encoder.precision` says on such a processor."""
 NEEDS = """\
 the paper's descriptors are needed: --gpt-descriptors DIR with the files of gpt_descriptors/ in \
 github.com/Chris210634/word_soups (first published in sachit-menon/classify_by_description_release): \
@@ -82,7 +81,7 @@ class Paper:
             if source != "imagenet":
                 raise ParamsError(f"--fewshot-pickles has the authors' draws of imagenet, and --source is {source}")
             datasets[source]["fewshot_pickles"] = self.fewshot_pickles
-        values: dict[str, Any] = {
+        values: dict[str, object] = {
             "source": source,
             "datasets": datasets,
             "finetune.methods": chosen,
@@ -104,7 +103,7 @@ class Paper:
         values["candidates.watch"] = gpt
         return filled(_template_of_paper(), values)
 
-    def _encoder(self) -> dict[str, Any]:
+    def _encoder(self) -> dict[str, object]:
         """Values for `filled`: the model and its weights, if they are not the template's."""
         if self.model is None and self.pretrained is None:
             return {}
@@ -118,12 +117,12 @@ class Paper:
                     "open_clip or a weights file"
                 )
             pretrained = tags[model]
-        values: dict[str, Any] = {"encoder.model": model, "encoder.pretrained": pretrained}
+        values: dict[str, object] = {"encoder.model": model, "encoder.pretrained": pretrained}
         if Path(pretrained).is_file():
             values["encoder.watch"] = pretrained
         return values
 
-    def _waffle(self) -> dict[str, Any]:
+    def _waffle(self) -> dict[str, object]:
         """Values for `filled`: the authors' list of Waffle's texts, which must be where DVC watches descriptors."""
         if self.waffle is None:
             return {}
@@ -136,14 +135,14 @@ class Paper:
         return {"candidates.waffle": self.waffle, "candidates.watch": watch}
 
     @staticmethod
-    def _words(path: str) -> dict[str, Any]:
+    def _words(path: str) -> dict[str, object]:
         """Values for `filled`: the whole list of words, with the authors' count if the file does not exist yet."""
         count = Settings.of_paper().pools["words"]["count"]
         if Path(path).is_file():
             count = len(texts_of(path))
         return {"candidates.words.path": path, "candidates.words.watch": path, "candidates.words.count": count}
 
-    def _datasets(self) -> dict[str, dict[str, Any]]:
+    def _datasets(self) -> dict[str, dict[str, object]]:
         """Section datasets, the source first. With another source ImageNet is a target, and its shifts are left out."""
         source, _, laion = self.source.partition(":")
         sources = [name for name, known in PAPER.items() if known.role != "dg"]  # the shifts have test images only
@@ -169,13 +168,13 @@ class Paper:
             first["template"] = PAPER["imagenet"].template
         return {source: first, **sections}
 
-    def _dataset(self, name: str) -> dict[str, Any]:
+    def _dataset(self, name: str) -> dict[str, object]:
         known = PAPER[name]
         # DVC watches the one file that lists the images, not 1.3 million images.
         watched = known.splits or "classnames.txt"
         if name == "fgvc_aircraft":
             watched = "variants.txt"
-        section: dict[str, Any] = {
+        section: dict[str, object] = {
             "role": known.role,
             "layout": f"coop:{name}",
             "root": self.data_root,

@@ -8,7 +8,6 @@ comment or an empty line, DVC would lose with the old list.
 import io
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from ruamel.yaml import YAML, RoundTripRepresenter, ScalarNode
 
@@ -25,7 +24,7 @@ def template(name: str) -> str:
     return text.replace(SCHEMA.format("../"), SCHEMA.format("data/"), 1)
 
 
-def filled(text: str, values: Mapping[str, Any], *, head: str | None = None) -> str:
+def filled(text: str, values: Mapping[str, object], *, head: str | None = None) -> str:
     """Set values in one of wsoup's own params.yaml; comments and other sections stay as they are.
 
     Args:

@@ -15,7 +15,7 @@ from wsoup.statistics.advice import signed
 from wsoup.statistics.noise import Comparison, Estimate, Verdict, compare_counts, compare_images, judge
 
 CONFIDENCE = 0.95
-"""Of all intervals between two revisions; `report.confidence` is about one run."""
+"""Confidence of all intervals between two revisions; `report.confidence` is about one run."""
 
 
 class Change(NamedTuple):
@@ -89,7 +89,7 @@ def _measure(before: Revision, after: Revision, *, old: RowKey, new: RowKey, rol
     new_correct = _correct(new_counts, datasets, seeds)
     old_right = before.images(old, datasets, seeds)
     new_right = after.images(new, datasets, seeds)
-    # By image, what both get right cancels out; counts cannot know it.
+    # Where images are compared, what both get right cancels out; counts cannot know it.
     comparison: Comparison
     if old_right is not None and new_right is not None:
         comparison = compare_images(new_right, old_right)

@@ -3,7 +3,6 @@
 import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from wsoup.base.errors import MissingError
 from wsoup.disk.files import PRETRAINED
@@ -130,7 +129,7 @@ def _members(old: Record, new: Record, *, width: int) -> list[str]:
     return lines
 
 
-def changed_params(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[object, object]]:
+def changed_params(before: Mapping[str, object], after: Mapping[str, object]) -> dict[str, tuple[object, object]]:
     """Every dotted key whose value differs, with both values; ``-`` where a side lacks it."""
     old = flat(before)
     new = flat(after)
@@ -168,7 +167,7 @@ def edited(record: Record, *, root: Path) -> list[str]:
     return [f"{listed('params.yaml has changed since', changed, width=WIDTH - 17)}; run `dvc repro`"]
 
 
-def _since(record: Record, *, sections: Mapping[str, Any]) -> list[str]:
+def _since(record: Record, *, sections: Mapping[str, object]) -> list[str]:
     """What differs in `sections` of params.yaml from those that a record is of."""
     now = {name: section for name, section in sections.items() if name in record.params}
     return _sentences(changed_params(record.params, now))
@@ -199,8 +198,7 @@ def _committed_without_a_run(revision: Revision) -> list[str]:
     try:
         text = revision.text(Path("params.yaml"))
     except MissingError:
-        # Of a commit that has only reports/.
-        return []
+        return []  # a commit may have reports/ alone
     changed = _since(revision.record, sections=parse_yaml(text, origin=f"params.yaml of {revision.name}"))
     if not changed:
         return []
@@ -209,7 +207,7 @@ def _committed_without_a_run(revision: Revision) -> list[str]:
 
 
 def _datasets(revision: Revision) -> dict[str, TestImages]:
-    """By name."""
+    """The test images of each dataset, by its name."""
     datasets = {}
     for counts in revision.counts.values():
         for dataset in counts:

@@ -8,7 +8,7 @@ from wsoup.report.results import Results
 from wsoup.report.tables import HIDDEN, Table, TableCells
 
 DIGITS = 16
-"""Of the digest of a dataset's test images: enough to tell two sets apart."""
+"""Digits of the digest of a dataset's test images: enough to tell two sets apart."""
 
 
 def counts(results: Results, *, together: Mapping[str, Right]) -> Table:

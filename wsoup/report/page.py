@@ -32,7 +32,7 @@ from wsoup.runtime.git import git
 TEMPLATE = Path(__file__).with_name("page.html")
 FIGURE_TEMPLATES = Path(__file__).with_name("templates")
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
-"""Of the library inside the page; the templates name the older one that ``dvc plots`` loads."""
+"""The version of the library inside the page; the templates name the older one that ``dvc plots`` loads."""
 TITLE = "Word soups and descriptor soups"
 MEMBERS_SHOWN = 24
 SHOWN_AT_ONCE = 2

@@ -37,7 +37,7 @@ def worst_errors(artifacts: Artifacts, *, params: RunParams) -> Table:
         after[dataset, label, line["after"]] += line["n_images"]
         before[dataset, label, line["before"]] += line["n_images"]
     errors = [(dataset, label, other) for dataset, label, other in after if label != other]
-    # By share: a dataset with many images would fill the list otherwise.
+    # They are ranked by share, because a dataset with many images would fill the list otherwise.
     errors.sort(key=lambda error: -after[error] / images[error[:2]])
     rows: list[TableCells] = []
     for dataset, label, other in errors[:ERRORS]:

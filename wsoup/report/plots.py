@@ -89,7 +89,7 @@ def transfer(path: Path) -> Sequence[TableCells]:
     # A run without targets has no transfer to show.
     means = {text: float(np.mean(on_targets[text])) for text in on_source if text in on_targets}
     descriptors = [text for text in means if text]
-    # Without the class name alone, which is a point of the figure but not a descriptor.
+    # The class name alone is a point of the figure, but not a descriptor.
     x = [on_source[text] for text in descriptors]
     y = [means[text] for text in descriptors]
     correlation = _correlation(x, y)

@@ -21,9 +21,9 @@ from wsoup.disk import store
 FILE = Path("reports/verdict.json")
 PAGE = Path("reports/index.html")
 PAGE_MARK = '<meta name="wsoup-results" content="'
-"""In a page that `wsoup report` wrote; a digest of the record that it shows follows."""
+"""Marks a page that `wsoup report` wrote; a digest of the record that the page shows follows."""
 SEAL = '<meta name="wsoup-page" content="'
-"""In the same page; a digest of the page without it follows, by which an edit is noticed."""
+"""Marks the same page; a digest of the page without this one follows, by which an edit is noticed."""
 
 
 class Record(BaseModel):
@@ -47,7 +47,7 @@ class Record(BaseModel):
 
     @classmethod
     def parse(cls, text: str, *, origin: str) -> Record:
-        """From the text of verdict.json; raises MismatchError if it is not as the stage wrote it."""
+        """Read the text of verdict.json; raises MismatchError if it is not as the stage wrote it."""
         try:
             return cls.model_validate_json(text)
         except ValidationError:
@@ -67,7 +67,7 @@ def load_record(root: Path) -> Record:
 
 
 def digest(root: Path) -> str:
-    """Of the record in a folder."""
+    """The digest of the record in a folder."""
     return store.sha256_file(root / FILE)[:16]
 
 

@@ -57,7 +57,7 @@ class Revision:
 
     @cached_property
     def counts(self) -> dict[RowKey, Counts]:
-        """Of every row."""
+        """The counts of every row."""
         rows: dict[RowKey, Counts] = {}
         table = io.StringIO(self.text(Path("reports/tables/counts.csv")))
         for line in csv.DictReader(table):

@@ -11,7 +11,7 @@ from wsoup.disk.files import Artifacts
 from wsoup.report.page import FIGURES, figure
 
 TEXT = "#737c87"
-"""Contrast of at least 4 to white and to GitHub's dark ground."""
+"""A grey with a contrast of at least 4 to white and to GitHub's dark ground."""
 LINE = "#8a939c66"
 COLOURS = {
     "background": "transparent",
@@ -49,7 +49,7 @@ def write_figure(path: str | Path, *, name: str, root: str | Path = ".") -> Path
     if not points:
         raise MissingError(f"{data} is empty: this run has nothing to draw in figure {name}")
     specification: dict[str, Any] = figure(name, points)
-    # In place of the page's: a page knows whether its reader prefers dark, a picture in a README does not.
+    # The page has other colours, because it knows whether its reader prefers dark; a picture in a README does not.
     specification["config"] = COLOURS
     svg: str = vl_convert.vegalite_to_svg(specification)
     store.write_bytes(path, svg.encode())

@@ -22,7 +22,7 @@ INTERRUPTED = 130
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 _exit_code: int | None = None
-"""Of this process, once it is known."""
+"""The exit code of this process, once it is known."""
 
 
 def leave_at_once() -> None:

@@ -16,7 +16,8 @@ import re
 import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from types import ModuleType
+from typing import Any, TypeAlias
 
 from wsoup.base.errors import MismatchError, WsoupError
 from wsoup.disk import code
@@ -25,6 +26,10 @@ from wsoup.runtime.environment import number_in
 from wsoup.runtime.memory import keep_memory
 from wsoup.runtime.threads import cores
 
+Actor: TypeAlias = Any
+"""Ray's handle on a `Worker`."""
+Future: TypeAlias = Any
+"""Ray's handle on what an actor will return."""
 AHEAD = 2
 """Shards given to a worker at a time: one that it works on, one that waits."""
 TRIES = 3
@@ -42,7 +47,7 @@ class Worker:
         os.environ.update(variables)
         keep_memory()
 
-    def load(self, tasks: Any, made_with: Mapping[str, str]) -> None:
+    def load(self, tasks: bytes, made_with: Mapping[str, str]) -> None:
         """Keep the tasks. MismatchError if this node's wsoup or packages are others."""
         import ray
 
@@ -77,7 +82,7 @@ def run(tasks: Sequence[Callable[[], bytes]], *, label: str) -> Iterator[tuple[i
         pool.stop()
 
 
-def _connected() -> Any:
+def _connected() -> ModuleType:
     """The module ray, connected to a cluster; without a dashboard if local, and without usage statistics."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
@@ -100,7 +105,7 @@ def _connected() -> Any:
 class _Pool:
     """Workers of one list of tasks. A lost one is replaced as long as the cluster has room; the others continue."""
 
-    def __init__(self, ray: Any, *, tasks: Sequence[Callable[[], bytes]], label: str) -> None:
+    def __init__(self, ray: ModuleType, *, tasks: Sequence[Callable[[], bytes]], label: str) -> None:
         self.ray = ray
         self.label = label
         self.gpus, self.cpus, self.threads = _worker_size(ray)
@@ -108,8 +113,8 @@ class _Pool:
         room = _room(ray.cluster_resources(), gpus=self.gpus, cpus=self.cpus)
         self.size = max(1, min(len(tasks), room))
         self.waiting = deque(range(len(tasks)))
-        self.workers: set[Any] = set()  # actors that have loaded the tasks
-        self.running: dict[Any, tuple[Any, int | None]] = {}  # future -> actor, and its shard; None while it loads
+        self.workers: set[Actor] = set()  # actors that have loaded the tasks
+        self.running: dict[Future, tuple[Actor, int | None]] = {}  # what each does: a shard, or None while it loads
         self.crashes: Counter[int] = Counter()
 
     def work(self) -> Iterator[tuple[int, bytes]]:
@@ -167,7 +172,7 @@ class _Pool:
         loading = actor.load.remote(self.tasks, _made_with())
         self.running[loading] = actor, None
 
-    def _replace(self, actor: Any, *, why: str) -> None:
+    def _replace(self, actor: Actor, *, why: str) -> None:
         """Put the shards of a lost worker back in the queue, and start another worker."""
         lost: list[int | None] = []  # in their order, which is that of their futures
         running = {}
@@ -200,7 +205,7 @@ class _Pool:
             self.ray.kill(actor)
 
 
-def _task_error(error: Any) -> BaseException:
+def _task_error(error: BaseException) -> BaseException:
     """A task's own error, with the node where it was raised."""
     ip = re.search(r"\bip=([0-9a-f.:]+)", str(error))
     node = ip[1] if ip else "unknown"
@@ -210,7 +215,7 @@ def _task_error(error: Any) -> BaseException:
     return WsoupError(f"node {node}: {_short(error)}")
 
 
-def _worker_size(ray: Any) -> tuple[float, float, int]:
+def _worker_size(ray: ModuleType) -> tuple[float, float, int]:
     """GPUs, CPUs and threads of one worker."""
     import torch
 

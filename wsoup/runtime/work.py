@@ -46,7 +46,7 @@ def finish_shards(shards: Sequence[Shard], *, label: str, unit: str, ticks: bool
     if missing:
         total = sum(shard.size for shard in shards)
         _compute(missing, label=label, unit=unit, total=total, ticks=ticks)
-    # From the files, also what was just computed, so that results are in memory one at a time.
+    # All are read from their files, also what was just computed, so that results are in memory one at a time.
     return (shard.load() for shard in shards)
 
 

@@ -113,7 +113,7 @@ class Soup:
         return {**asdict(self), "members": [member.as_json() for member in self.members]}
 
     @classmethod
-    def from_json(cls, value: Any, *, origin: str | Path) -> Self:
+    def from_json(cls, value: object, *, origin: str | Path) -> Self:
         """Inverse of `as_json`; MismatchError, naming `origin`, if the value is not a soup."""
         try:
             return cls(**_checked_keys(value))
@@ -127,7 +127,7 @@ class Soup:
 
     @classmethod
     @at_the_door
-    def load(cls, path: Place, *, encoder: Mapping[str, Any] | None = None) -> Self:
+    def load(cls, path: Place, *, encoder: Mapping[str, object] | None = None) -> Self:
         """Read a file written by `save`.
 
         Args:
@@ -152,7 +152,7 @@ class Soup:
         return soup
 
 
-def _checked_keys(value: Any) -> Mapping[str, Any]:
+def _checked_keys(value: object) -> Mapping[str, Any]:
     """The JSON object of a soup; ValueError with the first key that it has too much or lacks."""
     if not isinstance(value, Mapping):
         raise ValueError("expected an object")
@@ -176,7 +176,7 @@ def load_seeds(folder: str | Path) -> Soup:
     soups = [Soup.load(path) for path in Path(folder).glob("seed*.json")]
     if not soups:
         raise MissingError(f"{folder} holds no seed<k>.json; soups are made by stage 'soup': run `dvc repro`")
-    # By number: by name, seed10 would come before seed2.
+    # Sorted by number, because by name seed10 would come before seed2.
     soups.sort(key=lambda soup: soup.seed or 0)
     return together(soups, origin=folder)
 

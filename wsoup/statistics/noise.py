@@ -203,7 +203,7 @@ def over_datasets(differences: np.ndarray) -> Estimate | None:
 
 
 def _fixed(cells: np.ndarray, *, images: Sequence[Part]) -> Estimate:
-    """With datasets held fixed, from differences (D, K) in points and each dataset's variance between images."""
+    """The estimate with datasets held fixed, from differences (D, K) in points and each one's variance of images."""
     # The mean over D datasets has the sum of their variances, divided by D squared.
     of_images = [(variance / len(cells) ** 2, df) for variance, df in images]
     of_seeds = _part(cells.mean(axis=0))

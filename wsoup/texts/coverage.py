@@ -55,5 +55,5 @@ def read_tower(model: nn.Module, *, dtype: torch.dtype | None) -> tuple[TextTowe
 def _is_causal(mask: object) -> bool:
     if not isinstance(mask, Tensor) or mask.ndim != 2:
         return False
-    # Without values, on the meta device, it is taken for causal: open_clip's text towers have such a mask or none.
+    # A mask on the meta device has no values. It is taken for causal: open_clip's text towers have such a mask or none.
     return mask.is_meta or torch.equal(mask, torch.full_like(mask, float("-inf")).triu_(1))

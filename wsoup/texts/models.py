@@ -1,7 +1,7 @@
 """A user's model and tokenizer: whether they do what encoding needs, in one line if not."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -9,6 +9,7 @@ from torch import Tensor
 from wsoup.base.errors import ModelError, WsoupError, one_line, shown_value
 from wsoup.texts.tokens import Tokenizer
 
+Output = TypeVar("Output")
 PROBES = ("a photo of a cat", "a blurry photo of the hard to see golden retriever, which has a wet nose.")
 
 
@@ -28,7 +29,7 @@ def check_texts(model: Any, tokenizer: Tokenizer, *, device: torch.device) -> in
 
 
 @torch.no_grad()
-def output_of(name: str, call: Callable[[], Any]) -> Any:
+def output_of(name: str, call: Callable[[], Output]) -> Output:
     """The result of calling a part of a model; ModelError if it fails."""
     try:
         return call()
@@ -39,7 +40,7 @@ def output_of(name: str, call: Callable[[], Any]) -> Any:
         raise ModelError(f"{name} cannot do what this needs ({reason}); repair it, or take another") from error
 
 
-def matrix_from(name: str, call: Callable[[], Any], *, n: int) -> Tensor:
+def matrix_from(name: str, call: Callable[[], object], *, n: int) -> Tensor:
     """`output_of` a call on `n` inputs: (n, x), x at least 1; ModelError if it is anything else."""
     output = output_of(name, call)
     if not isinstance(output, Tensor):

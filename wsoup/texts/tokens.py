@@ -50,7 +50,7 @@ def token_lengths(texts: Sequence[str], *, tokenizer: Tokenizer) -> Tensor:
     if empty[-1] == empty[-2]:
         padding = empty[-1]
     real = (tokens[1:] != padding).int()
-    # From the first to the last real token, because "!" in between has CLIP's id of padding.
+    # Counted from the first to the last real token, because "!" in between has CLIP's id of padding.
     before = real.argmax(dim=1)
     after = real.flip(1).argmax(dim=1)
     length = tokens.shape[1] - before - after

@@ -146,7 +146,7 @@ def read_config(path: Path, *, key: str, of_hub: bool = False) -> Config:
     if not isinstance(config, dict):
         what = f"it is {type(config).__name__}, expected an object with embed_dim, vision_cfg and text_cfg"
         raise ModelError(f"{key}: {path} is not an open_clip model config: {what}")
-    # In the parsed value, written again: in the file it may be escaped in many ways.
+    # It is looked for in the parsed value, written again: in the file it may be escaped in many ways.
     if "trust_remote_code" in json.dumps(config):
         raise ModelError(
             f"{key}: {path} asks for trust_remote_code, which runs code from the repository; wsoup never does"

@@ -156,7 +156,7 @@ def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -
         model,
         tokenizer=tokenizer,
         model_name=params.model,
-        # Without its folder, so that a project that is moved keeps its results; the digest says which weights.
+        # The folder is left out, so that a project that is moved keeps its results; the digest says which weights.
         pretrained=local.name if local else params.pretrained,
         precision=params.precision,
     )

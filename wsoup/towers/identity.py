@@ -29,7 +29,7 @@ def encoder_id(
     A name says little: a tag or a ``hf-hub:`` repository may get new weights, and different `heads` in a local config
     fit the same weights but give other features. So both digests are computed after loading, whatever the source.
     """
-    # By the modules that were built, not by the name: a config may ask for QuickGELU without saying so in its name.
+    # The modules that were built decide, not the name: a config may ask for QuickGELU without saying so in its name.
     quick_gelu = any(type(module).__name__ == "QuickGELU" for module in model.modules())
     return {
         "model": model_name,

@@ -10,7 +10,6 @@ class without descriptors (5 in Food) gives the bare class name (theirs "..., wh
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 from wsoup.base.errors import MissingError, PoolError
 from wsoup.core.prompts import bare
@@ -61,7 +60,7 @@ def _checked(path: str | Path) -> dict[str, list[str]]:
     return content
 
 
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """A JSON object; ValueError for a key that appears twice, of which Python would take the last."""
     counts = Counter(key for key, _ in pairs)
     for key, count in counts.items():
