@@ -9,7 +9,7 @@ import textwrap
 import pytest
 
 FACTS = {
-    "an encoder's images and texts need neither the compiler nor timm": """
+    "an encoder's images and texts need neither the compiler nor timm nor transformers": """
         import sys
         import torch
         from wsoup.texts.encoder import PromptEncoder
@@ -17,7 +17,7 @@ FACTS = {
         model, tokenizer = random_model("ViT-S-32-alt", seed=0)
         PromptEncoder(model, tokenizer, device=torch.device("cpu")).encode(["a cat"])
         model.encode_image(torch.zeros(1, 3, 224, 224))
-        heavy = ("timm", "sympy", "torch._dynamo", "torch._inductor", "open_clip.timm_model")
+        heavy = ("timm", "sympy", "torch._dynamo", "torch._inductor", "open_clip.timm_model", "transformers")
         assert not [name for name in heavy if name in sys.modules]
     """,
     "roi_align calls the real function": """
@@ -39,6 +39,19 @@ FACTS = {
         model = open_clip.CLIP(8, vision, {"layers": 1, "width": 16, "heads": 2})
         import open_clip.timm_model
         assert type(model.visual) is open_clip.timm_model.TimmModel is open_clip.model.TimmModel
+    """,
+    "captions are written with the classes of transformers, if it is installed": """
+        import importlib.util
+        import wsoup.towers.encoder
+        from open_clip import coca_model
+        installed = importlib.util.find_spec("transformers") is not None
+        assert coca_model._has_transformers == installed
+        if installed:
+            made = coca_model.LogitsProcessorList([coca_model.GENERATION_TYPES["top_k"](2)])
+            import transformers
+            assert type(made) is coca_model.LogitsProcessorList is transformers.LogitsProcessorList
+            assert type(made[0]) is transformers.TopKLogitsWarper
+            assert transformers.__version__
     """,
     "another name loads the real module at once": """
         from wsoup.towers.library import deferring
