@@ -1,10 +1,10 @@
 """open_clip, imported without torch's compiler, timm and transformers until they are used.
 
 Four imports cost every process a second or more each, and a pipeline is twenty short processes.
-`torchvision.ops.roi_align` imports a function from `torch._dynamo.utils`, which loads torch._dynamo, torch._inductor and
-sympy; `open_clip.model` imports the classes `TimmModel` and `HFTextEncoder`, whose modules load timm and transformers, if
-these are installed; and `open_clip.coca_model` imports from transformers what writes captions. All are only called for
-rare models.
+`torchvision.ops.roi_align` imports a function from `torch._dynamo.utils`, which loads torch._dynamo, torch._inductor
+and sympy; `open_clip.model` imports the classes `TimmModel` and `HFTextEncoder`, whose modules load timm and
+transformers, if these are installed; and `open_clip.coca_model` imports from transformers what writes captions. All are
+only called for rare models.
 """
 
 from __future__ import annotations
