@@ -61,3 +61,12 @@ def test_a_fast_training_step_has_the_plain_ways_gradients(capsys):
     assert all(row["gradient_difference"] < 1e-5 for row in result["rows"])
     train.show(result)
     assert "ce + diversity" in capsys.readouterr().out
+
+
+def test_counting(capsys):
+    script("counting").main(images=300, classes=40, size=32, candidates=2, pairs=1)
+    result = json.loads(capsys.readouterr().out)
+    for row in result["rows"]:
+        assert row["same"]
+        assert 0 < row["open"] < 1
+        assert row["ratio"] > 0

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from wsoup.core import screening
 from wsoup.core.linear import Linear
 
 Mode = Literal["centroid", "score_mean"]
@@ -25,7 +26,7 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 NEAR_TIE = 1e-6
 """Two cosines closer than this may swap by rounding (float32: about 1e-7 over 512 products)."""
 IMAGES = 1 << 16
-"""Images whose features are copied to float64 at a time."""
+"""Images whose features are copied to another dtype at a time."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +82,7 @@ def decide(
 ) -> Decisions:
     """Which images each candidate alone gets right, and which of these answers are near ties.
 
-    Goes by groups of candidates, whose texts stay in the CPU's cache, and blocks of images, which bound the memory for
-    scores.
+    Where products in bf16 are fast, they settle most answers; the result is that of float32 everywhere.
 
     Args:
         image_features: (N, D) float32.
@@ -91,6 +91,33 @@ def decide(
         at_once: sizes of the blocks; by default those that suit the device.
     """
     at_once = at_once or suited_to(labels.device)
+    if screening.pays(image_features, text_features):
+        return decide_by_screening(image_features, labels, text_features, at_once=at_once)
+    return decide_in_float32(image_features, labels, text_features, at_once=at_once)
+
+
+def decide_by_screening(image_features: Tensor, labels: Tensor, text_features: Tensor, *, at_once: AtOnce) -> Decisions:
+    """`decide` in bf16; answers that bf16 leaves open (`wsoup.core.screening`) are decided in float32."""
+    right, near = torch.zeros(2, len(text_features), len(labels), dtype=torch.bool)
+    for start in range(0, len(labels), IMAGES):
+        block = slice(start, start + IMAGES)
+        x, y = image_features[block], labels[block]
+        images = screening.rounded(x)
+        for candidate, texts in enumerate(text_features):
+            right[candidate, block], is_open = screening.Screen(texts).answers(images, y, margin=2 * NEAR_TIE)
+            rows = is_open.nonzero()[:, 0]
+            again = decide_in_float32(x[rows], y[rows], texts[None], at_once=at_once)
+            right[candidate, start + rows] = again.right[0]
+            near[candidate, start + rows] = again.near[0]
+    return Decisions(right, near)
+
+
+def decide_in_float32(image_features: Tensor, labels: Tensor, text_features: Tensor, *, at_once: AtOnce) -> Decisions:
+    """`decide` from all scores in float32.
+
+    Goes by groups of candidates, whose texts stay in the CPU's cache, and blocks of images, which bound the memory for
+    scores.
+    """
     n_candidates, n_classes, _ = text_features.shape
     right, near = torch.empty(2, n_candidates, len(labels), dtype=torch.bool, device=labels.device)
     if not right.numel():

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wsoup.base.errors import ParamsError
+from wsoup.base.processor import has_fast_bf16
 from wsoup.check.whole import covers
 from wsoup.datasets.paper import PAPER
 from wsoup.paper.settings import Settings
 from wsoup.paper.tables import ENCODERS, single_texts
 from wsoup.profiles.methods import LANDSCAPES, methods_of
 from wsoup.profiles.templates import filled, template
-from wsoup.runtime.processor import has_fast_bf16
 from wsoup.search.rank.lists import texts_of
 
 DESCRIPTOR_SOUPS = ("soups.descriptor", "soups.descriptor_sample")

@@ -1,9 +1,12 @@
 """What this machine's processor can do. Decides no result."""
 
+from functools import cache
+
 BF16 = {"avx512_bf16", "amx_bf16"}
 """Flags of x86 processors that multiply bf16 faster than fp32; others convert each number first, which is slower."""
 
 
+@cache
 def has_fast_bf16(cpuinfo: str = "/proc/cpuinfo") -> bool:
     """Whether products in bf16 are fast here; False where Linux does not say."""
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wsoup.runtime.processor import has_fast_bf16
+from wsoup.base.processor import has_fast_bf16
 
 
 @pytest.mark.parametrize(
