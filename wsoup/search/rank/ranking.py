@@ -20,7 +20,7 @@ class Ranked:
     Attributes:
         texts: P candidates.
         n_correct: (P,) int64, images of the seed that each gets right alone.
-        log_likelihood: (P,) float64, k2 of `wsoup.search.rank.statistics`.
+        log_likelihood: (P,) float64, k2 of `wsoup.search.rank.statistics`; NaN if no kind of soup is to read it.
         period: whether they have the final period in ranking and search.
         cost: cost of scoring the pool, which is the same for one seed and for all together.
     """
