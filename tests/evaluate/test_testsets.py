@@ -92,7 +92,7 @@ def test_the_identity_of_test_sets_is_all_that_decides_their_counts():
 
 @pytest.fixture
 def held_and_on_disk(in_tmp, tiny_encoder, monkeypatch) -> tuple[TestSet, TestSet]:
-    """The same test set in memory in one block, and on disk in blocks of 7, of which a class fills several."""
+    """The same test set in memory in one block, and on disk in blocks of 13, the last of a single image."""
     made = images("photo", role="xd", names=NAMES, n=40, width=16)
     attributes = {"class_names": NAMES, "template": "a {}.", "encoder": tiny_encoder.id}
     stored = ImageFeatures(made.image_features.numpy(), made.labels.numpy(), made.rows, attributes)
@@ -117,9 +117,9 @@ def test_blocks_from_disk_change_no_bit(held_and_on_disk, monkeypatch):
 
     whole = answered(held)
     of_whole = identity([held])
-    monkeypatch.setattr(testsets, "ROWS_PER_SHARD", 7)
+    monkeypatch.setattr(testsets, "ROWS_PER_SHARD", 13)
     for test in held_and_on_disk:
-        assert [block.start for block, _ in test.blocks()] == [0, 7, 14, 21, 28, 35]
+        assert [block.start for block, _ in test.blocks()] == [0, 13, 26, 39]
         by_block = answered(test)
         assert by_block.judged == whole.judged == [0, 1]
         for mode, expected in whole.by_mode.items():

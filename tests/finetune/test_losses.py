@@ -34,12 +34,11 @@ def test_the_adaptive_margin_by_hand():
 
 
 class Fixed:
-    """Passes of two members with three classes: fixed features (2, 3, D) of the student and of the teacher."""
-
-    members = 2
+    """Passes of M members with three classes: fixed features (M, 3, D) of the student and of the teacher."""
 
     def __init__(self, student: torch.Tensor, teacher: torch.Tensor) -> None:
         self.student, self.teacher = torch.nn.Parameter(student), teacher
+        self.members = len(student)
 
     def texts(self, member: int, *, classes: torch.Tensor | None = None) -> torch.Tensor:
         return self.student[member] if classes is None else self.student[member][classes]
@@ -115,10 +114,10 @@ def test_an_objective_is_its_formula_for_the_iterations_member(name, iteration):
 
 
 def test_proda_takes_the_next_descriptors_in_turn():
-    """Two of two in each step; the overlap of their prompts is added."""
+    """Two of five in each step, the third step's being the last and the first; the overlap of prompts is added."""
     loss = ProdaLoss(kind="proda", per_step=2, orthogonality=0.5)
-    value, logits, passes = backward(loss, iteration=1)
-    x, texts = features(2, 4, seed=2), passes.student.detach()[:, [2, 0]].transpose(0, 1)
+    value, logits, passes = backward(loss, iteration=2, student=features(5, 3, 4))
+    x, texts = features(2, 4, seed=2), passes.student.detach()[[4, 0]][:, [2, 0]].transpose(0, 1)
     expected = losses.gaussian_bound(x, texts, logit_scale=6) + 0.5 * losses.prompt_overlap(texts)
     assert float(value) == pytest.approx(float(expected))
     torch.testing.assert_close(logits, 6 * x @ texts.mean(dim=1).T)
