@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
 from heads_cases import few_shots, on_a_circle, unit
 
 from wsoup.base.errors import DataError, MismatchError, ParamsError
+from wsoup.heads import fewshot
 from wsoup.heads.choose import choose, fit_temperature, log_loss, slack, threshold
 from wsoup.heads.fewshot import FewShot, checked
 from wsoup.heads.kinds import Prototypes, Ridge
+from wsoup.heads.zero_shot import logit_scale_of
 
 NAMES = ["cat", "dog", "bird", "fish"]
 
@@ -131,3 +134,31 @@ def test_bad_images_texts_and_classes_are_refused():
     good = {"texts": on_a_circle(0, 90).T, "logit_scale": 1.0, "names": ["a", "b"]}
     with pytest.raises(MismatchError, match=r"class texts have shape \(2, 3\); expected \(2, 2\)"):
         checked(x, y, **{**good, "texts": torch.ones(2, 3)})
+
+
+def test_counts_within_a_quarter_of_a_standard_error_are_equal():
+    """Of 10 images; none and all right count as one and nine."""
+    assert slack(5, n_images=10) == pytest.approx(0.25 * math.sqrt(10 * 0.5 * 0.5))
+    assert slack(0, n_images=10) == slack(1, n_images=10) == pytest.approx(0.25 * math.sqrt(10 * 0.1 * 0.9))
+    assert slack(10, n_images=10) == slack(9, n_images=10)
+
+
+def test_nine_right_images_are_enough_for_a_precision_of_nine_tenths():
+    """(0 + 1) / (9 + 1), though (1 - 0.9) * 10 is less than 1 in floats."""
+    right = torch.ones(9, dtype=torch.bool)
+    confidences = torch.linspace(0.5, 0.9, 9, dtype=torch.float64)
+    assert threshold(confidences, right, precision=0.9) == pytest.approx(0.5)
+    assert threshold(confidences[:8], right[:8], precision=0.9) == math.inf
+
+
+def test_copies_are_found_however_far_apart_they_lie(monkeypatch):
+    """In blocks of three photos: 7 is a copy of 1, and 5 of 4."""
+    monkeypatch.setattr(fewshot, "ROWS", 3)
+    features = unit(torch.randn(9, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0)))
+    features[7], features[5] = features[1], features[4]
+    assert sorted(fewshot.duplicates(features)) == [(1, 7), (4, 5)]
+
+
+def test_the_logit_scale_of_a_model_is_the_exponential_of_what_it_learns():
+    assert logit_scale_of(SimpleNamespace(logit_scale=torch.tensor(math.log(50.0)))) == pytest.approx(50.0)
+    assert logit_scale_of(SimpleNamespace()) == logit_scale_of(SimpleNamespace(logit_scale=None)) == 100.0

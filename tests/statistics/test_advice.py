@@ -114,3 +114,14 @@ def test_the_sentence_says_what_would_settle_a_doubt(head, doubt):
     advice = advise(rows, n_classes={"photos": 4}, confidence=0.95, in_turn=in_turn)
     assert advice.use == "head"
     assert advice.sentence.endswith(doubt)
+
+
+def test_an_interval_that_just_reaches_zero_leaves_a_doubt():
+    """The head gets four photos of 100 more, and none fewer: [-0.3, 8.3] points; the lead has to be 1.08 as long."""
+    templates, head = np.arange(100) >= 4, np.ones(100, dtype=bool)
+    in_turn = {
+        name: {"photos": hits} for name, hits in (("class name", ~head), ("templates", templates), ("head", head))
+    }
+    rows = {name: {"photos": hits["photos"][:8]} for name, hits in in_turn.items()}
+    advice = advise(rows, n_classes={"photos": 4}, confidence=0.95, in_turn=in_turn)
+    assert advice.sentence.endswith("The templates may be as good: about 20 more labelled photos would settle it.")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from wsoup.statistics.noise import (
+    Comparison,
     Estimate,
     compare_counts,
     compare_images,
@@ -201,3 +202,47 @@ def test_a_difference_hangs_on_the_one_dataset_that_carries_it(first, second, le
     comparison = compare_images(first, second)
     assert comparison.fixed.p_value < 1e-3
     assert comparison.hangs_on(level) == carrier
+
+
+def test_a_dataset_is_judged_at_the_level_that_is_asked_for():
+    """Without it, two standard errors: p is 0.0455."""
+    fixed, others = Estimate(3.0, 1.0, math.inf), Estimate(2.0, 1.0, math.inf)
+    comparison = Comparison(fixed, None, {"pets": others, "cars": fixed})
+    assert comparison.hangs_on(0.01) == "pets"
+    assert comparison.hangs_on(0.05) is None
+
+
+def test_what_is_left_without_a_dataset_has_the_images_of_the_others():
+    """Three datasets of very different size and spread, each left out in turn."""
+    generator = np.random.default_rng(0)
+    first, second = {}, {}
+    for name, n, share in (("few", 60, 0.5), ("some", 600, 0.9), ("many", 6000, 0.99)):
+        first[name] = generator.random((1, n)) < share
+        second[name] = generator.random((1, n)) < share
+    without = compare_images(first, second).without
+    for name in first:
+        left_first = {other: right for other, right in first.items() if other != name}
+        left_second = {other: right for other, right in second.items() if other != name}
+        expected = compare_images(left_first, left_second).fixed
+        assert without[name].mean == pytest.approx(expected.mean)
+        assert without[name].se == pytest.approx(expected.se, rel=0.02)
+
+
+def test_counts_of_none_and_of_all_have_half_an_image_more_on_each_side():
+    """0 and 10 of 10 images, as if 0.5 and 10.5 of 11."""
+    estimate = compare_counts(np.array([[10]]), np.array([[0]]), n_images=np.array([10])).fixed
+    share = 0.5 / 11
+    assert estimate.mean == 100
+    assert estimate.se == pytest.approx(math.sqrt(2 * 1e4 * share * (1 - share) / 10))
+
+
+@pytest.mark.parametrize(
+    ("differences", "se"),
+    [
+        ([[0.0, 10.0], [10.0, 0.0]], 0.0),  # the datasets' means are 5 and 5, the seeds' too
+        ([[0.0, 10.0], [0.0, 10.0]], 5.0),  # the seeds' are 0 and 10: a variance of 50, of their mean 25
+        ([[0.0, 0.0], [10.0, 10.0]], 5.0),
+    ],
+)
+def test_other_datasets_and_other_seeds_both_vary(differences, se):
+    assert over_datasets(np.array(differences)).se == pytest.approx(se)
