@@ -1,1 +1,1 @@
-"""Results to tables, metrics, plots and one page. Nothing here touches a model: counts in, files out."""
+"""Results to tables, metrics and plots. Nothing here touches a model: counts in, files out."""

@@ -17,10 +17,10 @@ from run_cli import run
 from wsoup.base.errors import MissingError, ParamsError
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
-from wsoup.report import page as answer_of_page
-from wsoup.report.page import FIGURES, script_json, write_page
-from wsoup.report.pictures import worst_errors
-from wsoup.report.svg import TEXT, write_figure
+from wsoup.page import page as answer_of_page
+from wsoup.page.page import FIGURES, script_json, write_page
+from wsoup.page.pictures import worst_errors
+from wsoup.page.svg import TEXT, write_figure
 from wsoup.report.tables import cell
 
 BROWSER = next(

@@ -13,12 +13,12 @@ import pytest
 import yaml
 from repository import commit, new_repository
 
+from wsoup.compare.changes import Change, changes
+from wsoup.compare.compare import compare
+from wsoup.compare.revisions import WORKSPACE, Revision
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.right import pack_right
-from wsoup.report.changes import Change, changes
-from wsoup.report.compare import compare
-from wsoup.report.revisions import WORKSPACE, Revision
 
 N = 400
 WHOLE = "word_all_seeds"

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from wsoup.compare.revisions import Counts, Revision, RowKey, TestImages
 from wsoup.report.results import PLACES
-from wsoup.report.revisions import Counts, Revision, RowKey, TestImages
 from wsoup.statistics.advice import signed
 from wsoup.statistics.noise import Comparison, Estimate, Verdict, compare_counts, compare_images, judge
 

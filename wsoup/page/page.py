@@ -18,9 +18,9 @@ import yaml
 from wsoup import __version__
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
+from wsoup.page.pictures import gallery, worst_errors
 from wsoup.report.answer import JudgedRun
 from wsoup.report.labels import soup_title
-from wsoup.report.pictures import gallery, worst_errors
 from wsoup.report.plots_landscape import interpolated
 from wsoup.report.record import FILE, PAGE_MARK, SEAL, Record, digest, load_record, sealed
 from wsoup.report.results import Results

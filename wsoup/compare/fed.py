@@ -8,12 +8,12 @@ texts of their soup.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from wsoup.compare.revisions import RowKey
 from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.right import all_seeds
 from wsoup.evaluate.rows import CLASS_NAME, CURVE, ENSEMBLE, RANDOM_DESCRIPTORS, WAFFLE, row_name
 from wsoup.report.labels import soup_title
 from wsoup.report.record import Record
-from wsoup.report.revisions import RowKey
 
 EVERYWHERE = ("encoder", "datasets")
 """Feed every row."""

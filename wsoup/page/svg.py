@@ -8,7 +8,7 @@ import vl_convert
 from wsoup.base.errors import MissingError, ParamsError
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
-from wsoup.report.page import FIGURES, figure
+from wsoup.page.page import FIGURES, figure
 
 TEXT = "#737c87"
 """A grey with a contrast of at least 4 to white and to GitHub's dark ground."""

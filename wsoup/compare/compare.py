@@ -5,15 +5,15 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from wsoup.base.errors import MissingError
+from wsoup.compare.changes import CONFIDENCE, Change, changes
+from wsoup.compare.fed import FedRow, fed_rows
+from wsoup.compare.revisions import WORKSPACE, Revision, RowKey, TestImages
 from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.right import all_seeds
 from wsoup.evaluate.rows import row_name
 from wsoup.paper.settings import flat
 from wsoup.params.reading import parse_yaml, read_yaml
-from wsoup.report.changes import CONFIDENCE, Change, changes
-from wsoup.report.fed import FedRow, fed_rows
 from wsoup.report.record import Record
-from wsoup.report.revisions import WORKSPACE, Revision, RowKey, TestImages
 from wsoup.report.sentences import WIDTH
 from wsoup.statistics.advice import signed
 

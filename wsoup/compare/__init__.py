@@ -1,0 +1,1 @@
+"""`wsoup compare`: what changed between two revisions, experiments or the workspace."""

@@ -1,0 +1,1 @@
+"""What a reader opens: the page of a run, its figures and pictures."""
