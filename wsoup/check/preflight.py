@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from wsoup.base.errors import MissingError, ModelError, PoolError, WsoupError
+from wsoup.check.hidden import hidden_from_dvc
 from wsoup.check.whole import Params
 from wsoup.disk.files import Artifacts
 from wsoup.finetune.tune_params import TuneParams
@@ -40,6 +41,8 @@ def problems(params: Params) -> Iterator[WsoupError]:
             yield error
     yield from _shortages(params, sizes=sizes)
     yield from _gpt_files(params)
+    for dataset in params.datasets.values():
+        yield from hidden_from_dvc(dataset.root)
     yield from _model(params)
 
 
