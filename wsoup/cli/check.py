@@ -26,6 +26,7 @@ def check_command(
     from wsoup.check.whole import load_params
     from wsoup.disk import code
     from wsoup.pipeline.inputs import lacking
+    from wsoup.pipeline.lock_file import damaged
     from wsoup.pipeline.packages import check_packages
 
     console = Terminal()
@@ -41,6 +42,9 @@ def check_command(
     for finding in every:
         console.plain(str(finding))
     errors = list(lacking(params))
+    lock = damaged()
+    if lock is not None:
+        errors.append(lock)
     if sys.flags.safe_path:
         errors.append("PYTHONSAFEPATH is set, so Python finds no module `stages` here: unset it for `dvc repro`")
     try:

@@ -18,6 +18,7 @@ from dvc.scm import NoSCM
 
 from wsoup.base.errors import MismatchError, MissingError, one_line
 from wsoup.pipeline.inputs import DVC_YAML, PARAMS
+from wsoup.pipeline.lock_file import damaged
 
 
 def stage_names() -> list[str]:
@@ -88,5 +89,8 @@ def _repository() -> Iterator[Any]:
                         raise MismatchError("it has no stages")
                     yield repo
     except Exception as error:  # DVC's own errors, and any that a damaged dvc.yaml or dvc.lock causes in it
+        lock = damaged()
+        if lock is not None:
+            raise MismatchError(lock) from None
         reason = one_line(error, limit=300) or type(error).__name__
         raise MismatchError(f"DVC cannot read {DVC_YAML} and {PARAMS}: {reason}") from None
