@@ -139,3 +139,13 @@ with errors_in_one_line():
 """
     result = run(sys.executable, "-c", program, paths=str(ROOT))
     assert (result.returncode, result.stdout, result.stderr) == (1, "cleaned\n", "error: what is wrong\n")
+
+
+@pytest.mark.parametrize("module", ["stages.prepare", "wsoup"])
+def test_a_python_without_the_packages_is_one_line(module):
+    """As where the environment is not activated: -S hides what is installed."""
+    command = [sys.executable, "-S", "-m", module, "photo"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: {sys.executable} does not have the package ")
+    assert done.stderr.count("\n") == 1

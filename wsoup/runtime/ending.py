@@ -70,6 +70,10 @@ def errors_in_one_line() -> Iterator[None]:
 
 def _show_error(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """`sys.excepthook`, for errors outside of `errors_in_one_line`, while modules are imported."""
+    if isinstance(error, ModuleNotFoundError) and error.name and not error.name.startswith(("wsoup", "stages")):
+        step = "activate the environment that has it (source .venv/bin/activate), or install it there"
+        print(f"error: {sys.executable} does not have the package {error.name}; {step}", file=sys.stderr)
+        return
     try:
         print(f"error: {memory_error(error)}", file=sys.stderr)
     except BaseException:
