@@ -68,6 +68,23 @@ def test_correlation_of_source_and_targets(surveyed):
     assert rows[0]["correlation"] == 1.0
 
 
+def test_a_text_cannot_end_the_script_of_dvcs_page(tmp_path):
+    """`dvc plots show` writes data into a script element, where a text is HTML."""
+    from dvc_render.html import render_html
+    from dvc_render.vega import VegaRenderer
+
+    text = "which </script><script>alert(1)</script> is"
+    lines = [{"text": text, "role": role, "n_correct": 1, "n_images": 2} for role in ("source", "xd")]
+    store.write_table(tmp_path / "descriptors.parquet", pa.Table.from_pylist(lines))
+    rows = plots.transfer(tmp_path / "descriptors.parquet")
+    template = FIGURE_TEMPLATES / "transfer.json"
+    renderer = VegaRenderer([{**row, "rev": "workspace"} for row in rows], "transfer", template=str(template))
+    render_html([renderer], tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "alert(1)" in page
+    assert "<script>alert(1)" not in page
+
+
 def test_gpt_centroids_are_a_point_of_the_curve_over_m():
     """At the mean number of descriptors of a class."""
     counts = {"imagenet": (1, 1), "dtd": (2, 3), "eurosat": (4, 4), "imagenet_a": (5, 5)}

@@ -96,7 +96,7 @@ def transfer(path: Path) -> Sequence[TableCells]:
     points: list[TableCells] = []
     for text, mean in means.items():
         point: dict[str, object] = {
-            "text": text or "(class name only)",
+            "text": _for_script(text) or "(class name only)",
             "kind": "descriptor" if text else "class name only",
             "source": round(on_source[text], 3),
             "target": round(mean, 3),
@@ -104,6 +104,11 @@ def transfer(path: Path) -> Sequence[TableCells]:
         }
         points.append(point)
     return points
+
+
+def _for_script(text: str) -> str:
+    """A text that cannot end a script element: `dvc plots` writes data into one as they are."""
+    return text.replace("<", "\N{SINGLE LEFT-POINTING ANGLE QUOTATION MARK}")
 
 
 def _correlation(x: Sequence[float], y: Sequence[float]) -> float | None:
