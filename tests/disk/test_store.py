@@ -187,6 +187,11 @@ def test_an_object_without_a_key_names_its_file(tmp_path):
     store.write_json(tmp_path / "x.json", {"a": 1})
     with pytest.raises(MismatchError, match=r"x.json does not say its b: it is another file"):
         store.read_object(tmp_path / "x.json")["b"]
+    store.write_json(tmp_path / "x.json", {"a": [{"b": {"c": 1}}]})
+    inner = store.read_object(tmp_path / "x.json")["a"][0]["b"]
+    assert inner == {"c": 1}
+    with pytest.raises(MismatchError, match=r"x.json does not say its d: it is another file"):
+        inner["d"]
     store.write_json(tmp_path / "x.json", [])
     with pytest.raises(MismatchError, match=r"x.json does not hold a JSON object"):
         store.read_object(tmp_path / "x.json")

@@ -14,7 +14,7 @@ from wsoup.base.errors import MismatchError, MissingError
 from wsoup.disk.store import sha256_file
 from wsoup.finetune.params import SnapshotParams
 from wsoup.finetune.train import Trainer
-from wsoup.finetune.tuned import load_tuned, pack_student, save_tuned, snapshots_in
+from wsoup.finetune.tuned import load_tuned, members_divergence_log, pack_student, save_tuned, snapshots_in
 from wsoup.images.pixels import encode_pixels
 from wsoup.texts.encoder import PromptEncoder
 
@@ -136,3 +136,22 @@ def test_a_flipped_bit_of_the_header_is_noticed(tiny_encoder, colours, tmp_path)
 def test_a_folder_without_a_model_is_an_error(tiny_encoder, tmp_path):
     with pytest.raises(MissingError, match=r"config\.json does not exist.*dvc repro finetune"):
         load_tuned(tmp_path / "nothing", encoder=tiny_encoder)
+
+
+@pytest.mark.parametrize(
+    ("log", "why"),
+    [
+        ("iteration,loss\n0,1.5\n", "a column is missing"),
+        ("", "a column is missing"),
+        ("iteration,members_kl\n0,1.5\n1,2.\x185\n", "could not convert"),
+        ("iteration,members_kl\n0,1.5\n1\n", "could not convert"),
+        ("iteration,members_kl\n0.5,1.5\n", "invalid literal"),
+        ("iteration,members_kl\n0," + "9" * 200_000, "field larger than field limit"),
+        (None, "No such file"),
+    ],
+)
+def test_a_damaged_log_is_one_line(tmp_path, log, why):
+    if log is not None:
+        (tmp_path / "log.csv").write_text(log)
+    with pytest.raises(MismatchError, match=rf"log\.csv holds no tuned model or is damaged \(.*{why}"):
+        members_divergence_log(tmp_path)

@@ -102,11 +102,20 @@ def read_json(path: str | Path) -> Any:
 
 
 def read_object(path: str | Path) -> dict[str, Any]:
-    """`read_json` of an object. MismatchError if it is not one, and later for each key that is missing."""
-    value = read_json(path)
+    """`read_json` of an object. MismatchError if it is not one, and later for each key that is missing at any depth."""
+    value = _naming(read_json(path), path)
     if not isinstance(value, dict):
         raise MismatchError(f"{path} does not hold a JSON object; make it again with `dvc repro`")
-    return _Attributes(value, path)
+    return value
+
+
+def _naming(value: Any, path: str | Path) -> Any:
+    """A JSON value whose objects name the file where a key is missing."""
+    if isinstance(value, dict):
+        return _Attributes({key: _naming(item, path) for key, item in value.items()}, path)
+    if isinstance(value, list):
+        return [_naming(item, path) for item in value]
+    return value
 
 
 # ------------------------------------------------------------------------------------------------------- Parquet

@@ -117,10 +117,19 @@ def _iteration(name: str) -> int:
 
 
 def members_divergence_log(folder: str | Path) -> list[tuple[int, float]]:
-    """(iteration, KL between the members' predictions) for every row of the log; empty if there is one member."""
+    """(iteration, KL between the members' predictions) for every row of the log; empty if there is one member.
+
+    Raises:
+        MismatchError: the log is damaged or not there.
+    """
+    path = Path(folder) / LOG
     divergence = []
-    with open(Path(folder) / LOG, encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
+    with _undamaged(path), open(path, encoding="utf-8", newline="") as file:
+        # A row that was cut short has empty values, which are no numbers.
+        rows = csv.DictReader(file, restval="")
+        if not {"iteration", "members_kl"} <= set(rows.fieldnames or ()):
+            raise ValueError("a column is missing")
+        for row in rows:
             divergence.append((int(row["iteration"]), float(row["members_kl"])))
     has_members = any(value for _, value in divergence)
     return divergence if has_members else []
@@ -218,7 +227,7 @@ def _undamaged(path: Path) -> Iterator[None]:
     """MismatchError if what is read within is damaged or not there."""
     try:
         yield
-    except (SafetensorError, OSError, ValueError) as error:
+    except (SafetensorError, OSError, ValueError, csv.Error) as error:
         reason = str(error)
         if isinstance(error, ValidationError):
             reason = in_file(error)
