@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,7 +17,7 @@ from miniature import png, write_huggingface
 from wsoup.base.errors import DataError, MissingError
 from wsoup.datasets import coop, digests, folder, tables
 from wsoup.datasets.listing import Listing, validated
-from wsoup.disk.files import read_bytes
+from wsoup.disk.files import arrow_table, read_bytes
 
 ROWS = [{"path": f"{i}.png", "label": i % 2, "class_name": "ab"[i % 2], "split": "test"} for i in range(6)]
 BOTH = ("train", "val", "test")
@@ -134,6 +135,37 @@ def test_a_parquet_list_may_hold_small_numbers_and_dictionaries(tmp_path: Path) 
     columns = {"label": table["label"].cast(pa.uint8()), "class_name": table["class_name"].dictionary_encode()}
     pq.write_table(pa.table({"path": table["path"], **columns}), tmp_path / "list.parquet")
     assert read_list(tmp_path / "list.parquet")().splits["test"].labels.tolist() == [0, 1, 0, 1, 0, 1]
+
+
+def test_a_parquet_list_of_more_rows_than_its_bytes_can_name_is_refused(tmp_path: Path) -> None:
+    """A million times the same row: 7 kB."""
+    one = pa.DictionaryArray.from_arrays(pa.array(np.zeros(1_000_000, np.int8)), pa.array(["a/1.png"]))
+    pq.write_table(pa.table({"path": one, "class_name": one}), tmp_path / "list.parquet")
+    assert "list.parquet has 1,000,000 rows in " in refusal(read_list(tmp_path / "list.parquet"))
+
+
+def test_a_parquet_list_of_a_long_text_is_refused_before_each_row_has_it(tmp_path: Path) -> None:
+    """A thousand rows share a text of a megabyte."""
+    long = pa.DictionaryArray.from_arrays(pa.array(np.zeros(1000, np.int8)), pa.array(["x" * 2**20]))
+    paths = pa.array([f"{i}.png" for i in range(1000)])
+    pq.write_table(pa.table({"path": paths, "class_name": long}), tmp_path / "list.parquet")
+    error = refusal(read_list(tmp_path / "list.parquet"))
+    assert "list.parquet: column class_name holds a text of 1,048,576 bytes, expected 4,096 at most" in error
+
+
+def test_a_parquet_list_that_unpacks_to_too_much_is_refused_unread(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(tables, "LARGEST_FILE", 2**20)
+    pq.write_table(pa.table({"path": ["x" * 2**21], "class_name": ["a"]}), tmp_path / "list.parquet")
+    assert "list.parquet unpacks to 2,097," in refusal(read_list(tmp_path / "list.parquet"))
+
+
+def test_a_compressed_arrow_file_that_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
+    table = pa.table({"x": np.zeros(2**21, np.uint8)})
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_stream(tmp_path / "x.arrow", table.schema, options=options) as writer:
+        writer.write_table(table)
+    with pytest.raises(DataError, match=r"x\.arrow is not .* \(it unpacks to more than 8 times"):
+        arrow_table(str(tmp_path / "x.arrow"))
 
 
 Edit = Callable[[dict[str, Any], dict[str, Any]], object]

@@ -8,7 +8,7 @@ A **saved dataset** is read without that library: root/<split>/state.json names 
 root/<split>/dataset_info.json the features, among them one Image and one ClassLabel column.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from itertools import repeat
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,10 +23,14 @@ from wsoup.base import remote
 from wsoup.base.errors import DataError, MissingError
 from wsoup.datasets.listing import SPLIT_NAMES, Label, ListedImage, Listing, listed, read_json, refusing, relative, some
 from wsoup.datasets.walk import read_lines, require_folder, subfolders
-from wsoup.disk.files import arrow_table, reason_of
+from wsoup.disk.files import LARGEST_FILE, arrow_table, reason_of
 
 EXPECTED = "columns path, label and/or class_name, split (a CSV needs a header line that names them)"
 CSV_TYPES = {"path": pa.string(), "label": pa.int64(), "class_name": pa.string(), "split": pa.string()}
+ROWS_PER_BYTE = 32
+"""Rows for each byte of a Parquet list. Paths differ, so a list has about one row for two bytes."""
+LONGEST_TEXT = 4096
+"""Bytes of a path, a class name or a split in a Parquet list; Linux takes no longer path."""
 SAVED = "what `save_to_disk` writes"
 SAVE_AGAIN = "save the dataset again with `save_to_disk`"
 
@@ -81,7 +85,7 @@ def _load(path: Path) -> dict[str, list[Any]]:
     suffix = path.suffix.lower()
     try:
         if suffix == ".parquet":
-            table = pq.read_table(path, partitioning=None)
+            table = _parquet(path)
         elif suffix in (".csv", ".tsv"):
             delimiter = "\t" if suffix == ".tsv" else ","
             parse = pa_csv.ParseOptions(delimiter=delimiter)
@@ -92,12 +96,51 @@ def _load(path: Path) -> dict[str, list[Any]]:
             raise DataError(f"{path}: expected a .csv, .tsv or .parquet file")
         # A damaged file may be read without an error: this looks at every value.
         table.validate(full=True)
-        if "path" not in table.column_names:
-            raise DataError(f"{path}: column path is missing beside {some(table.column_names)}; expected {EXPECTED}")
+        _require_path(table.column_names, path=path)
         return {name: table[name].to_pylist() for name in CSV_TYPES if name in table.column_names}
     except (pa.ArrowException, KeyError, OSError, UnicodeError) as error:
         why = reason_of(error)
         raise DataError(f"{path} cannot be read as a list of images ({why}); expected {EXPECTED}") from None
+
+
+def _parquet(path: Path) -> pa.Table:
+    """A Parquet list. A few kilobytes can stand for 10^9 rows or texts of gigabytes, so sizes are read first."""
+    about = pq.read_metadata(path)
+    most_rows = ROWS_PER_BYTE * path.stat().st_size
+    if about.num_rows > most_rows:
+        raise DataError(
+            f"{path} has {about.num_rows:,} rows in {path.stat().st_size:,} bytes, more than {ROWS_PER_BYTE} for each; "
+            "list every image once"
+        )
+    size = sum(about.row_group(group).total_byte_size for group in range(about.num_row_groups))
+    if size > LARGEST_FILE:
+        raise DataError(f"{path} unpacks to {size:,} bytes, more than {LARGEST_FILE:,}; is it the right file?")
+    columns = about.schema.to_arrow_schema().names
+    _require_path(columns, path=path)
+    known = [name for name in CSV_TYPES if name in columns]
+    # A text that many rows share is held once, until its length is known.
+    table = pq.read_table(path, columns=known, partitioning=None, read_dictionary=known)
+    written_out = {name: _written_out(table[name], of=f"{path}: column {name}") for name in known}
+    return pa.table(written_out)
+
+
+def _require_path(columns: Sequence[str], *, path: Path) -> None:
+    """Raise DataError for a list without paths."""
+    if "path" not in columns:
+        raise DataError(f"{path}: column path is missing beside {some(columns)}; expected {EXPECTED}")
+
+
+def _written_out(column: pa.ChunkedArray, *, of: str) -> pa.ChunkedArray:
+    """A dictionary's column with a text for each row; any other column as it is."""
+    if not pa.types.is_dictionary(column.type):
+        return column
+    chunks = []
+    for chunk in column.chunks:
+        longest = pc.max(pc.binary_length(chunk.dictionary)).as_py() or 0
+        if longest > LONGEST_TEXT:
+            raise DataError(f"{of} holds a text of {longest:,} bytes, expected {LONGEST_TEXT:,} at most; shorten it")
+        chunks.append(chunk.dictionary_decode())
+    return pa.chunked_array(chunks, type=column.type.value_type)
 
 
 # ----------------------------------------------------------------------------------------------------- Hugging Face

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 LARGEST_FILE = 1 << 30
 """Bytes. No image is larger; a larger file (a sparse one, say) would fill the memory."""
 
+MOST_UNPACKED = 8
+"""Bytes in memory for each byte of an Arrow file; `save_to_disk` does not compress."""
+
 FORMULAS = (*"=+-@\t\r\n", *"＝＋－＠")
 """Characters that start a formula in a spreadsheet, also in full width; after an apostrophe they are text."""
 
@@ -175,7 +178,17 @@ def _mapped(file: str, mtime_ns: int) -> pa.Table:
     import pyarrow as pa
 
     try:
-        table = pa.ipc.open_stream(pa.memory_map(file)).read_all()
+        mapped = pa.memory_map(file)
+        batches = []
+        size = 0
+        with pa.ipc.open_stream(mapped) as reader:
+            for batch in reader:
+                size += batch.nbytes
+                # Mapped batches take no memory, but a few compressed kilobytes can stand for gigabytes.
+                if size > MOST_UNPACKED * mapped.size():
+                    raise ValueError(f"it unpacks to more than {MOST_UNPACKED} times its {mapped.size():,} bytes")
+                batches.append(batch)
+            table = pa.Table.from_batches(batches, schema=reader.schema)
         table.validate(full=True)  # offsets beyond the file would read other memory
     except (pa.ArrowException, OSError, ValueError, EOFError) as error:
         raise DataError(
