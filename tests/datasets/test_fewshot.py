@@ -115,6 +115,29 @@ def test_a_pickle_that_does_not_fit_the_images(pickles: Path, values: dict, mess
         pickled(pickles, **values)
 
 
+DATUM = b"cdassl.data.datasets.base_dataset\nDatum\n)\x81}(X\x07\x00\x00\x00_impath%bX\x06\x00\x00\x00_labelK\x00"
+DATUM += b"X\x0a\x00\x00\x00_classnameX\x03\x00\x00\x00catub"
+TRAIN = b"\x80\x02}X\x05\x00\x00\x00train](%bes."
+DOUBLED = b"X\x01\x00\x00\x00a" + 50 * b"2\x86"
+"""A text in 2^50 tuples: each holds the one before twice."""
+
+
+@pytest.mark.parametrize(
+    ("packed", "why"),
+    [
+        (TRAIN % (DATUM % DOUBLED), "train: entry 1: entry 1: .* is not valid: it must be text"),
+        (TRAIN % (DATUM % b"cbuiltins\neval\nX\x01\x00\x00\x001\x85R"), "it names builtins.eval"),
+        (b"\x80\x02}r\xff\xff\xff\x7f.", "its memo has a place 2,147,483,647, and it has 9 bytes"),
+        (b"\x80\x05\x96" + (2**40).to_bytes(8, "little") + b"x.", "only 2 remain"),
+        (b"(idassl\nos.system\n.", "it names dassl.os.system"),
+    ],
+)
+def test_a_hostile_pickle_runs_nothing_and_takes_no_memory(tmp_path: Path, packed: bytes, why: str) -> None:
+    (tmp_path / "shot_2-seed_1.pkl").write_bytes(packed)
+    with pytest.raises(DataError, match=rf"shot_2-seed_1.pkl is refused \(.*{why}"):
+        pickled(tmp_path)
+
+
 def test_a_pickle_with_another_number_of_images(pickles: Path) -> None:
     (pickles / "shot_2-seed_1.pkl").rename(pickles / "shot_3-seed_1.pkl")
     with pytest.raises(DataError, match=r"shot_3-seed_1.pkl: class 'tench' has 2 images, expected 3"):
@@ -153,7 +176,7 @@ def renamed(data: bytes) -> bytes:
         (renamed, "it names dassX.data.datasets.Datum"),
         (lambda data: data.replace(b"Datum", b"Items"), "it names dassl.data.datasets.Items"),
         (lambda data: data[:-9], "."),
-        (lambda data: b"", "Ran out of input"),
+        (lambda data: b"", "pickle exhausted"),
         (lambda data: b"<html>", "."),
         (lambda data: pickle.dumps([]), "list indices"),
         (lambda data: pickle.dumps({"val": []}), "'train'"),

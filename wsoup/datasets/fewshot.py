@@ -9,7 +9,9 @@ it: the unpickler admits that one class, as plain data, and refuses every other 
 
 from __future__ import annotations
 
+import io
 import pickle
+import pickletools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,10 +21,13 @@ from pydantic import TypeAdapter, ValidationError
 from wsoup.base.errors import DataError, MismatchError, MissingError
 from wsoup.base.validation import in_file
 from wsoup.datasets.listing import Label, Split, some
-from wsoup.disk.files import reason_of
+from wsoup.disk.files import read_file, reason_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+MEMO = ("PUT", "BINPUT", "LONG_BINPUT")
+"""Instructions of a pickle that name a place in its memo."""
 
 
 def draw(split: Split, *, class_names: list[str], shots: int, seed: int, origin: str) -> np.ndarray:
@@ -121,22 +126,30 @@ class _Restricted(pickle.Unpickler):
         raise pickle.UnpicklingError(f"it names {module}.{name}")
 
 
+def _check_memo(packed: bytes) -> None:
+    """Raise UnpicklingError for a place in the memo beyond the file's size: pickle reserves memory up to there."""
+    for opcode, argument, _ in pickletools.genops(packed):
+        if opcode.name in MEMO and isinstance(argument, int) and argument > len(packed):
+            raise pickle.UnpicklingError(f"its memo has a place {argument:,}, and it has {len(packed):,} bytes")
+
+
 def _read_pickle(path: Path) -> list[tuple[str, int, str]]:
     """(path, label, class name) of each training image that a pickle lists."""
     if not path.is_file():
         raise MissingError(
             f"{path} does not exist; copy CoOp's few-shot splits there, or set fewshot_pickles: null to draw new ones"
         )
+    packed = read_file(str(path))
     try:
-        with path.open("rb") as file:
-            data = _Restricted(file).load()
-        rows = [(str(item._impath), item._label, str(item._classname)) for item in data["train"]]
+        _check_memo(packed)
+        data = _Restricted(io.BytesIO(packed)).load()
+        # Not as str(...): a few bytes can stand for a tuple whose text has no end.
+        rows = [(item._impath, item._label, item._classname) for item in data["train"]]
         adapter = TypeAdapter(list[tuple[str, Label, str]])
         return adapter.validate_python(rows, strict=True)
     except Exception as error:  # a broken or hostile pickle may raise anything
-        reason = reason_of(error)
-        if isinstance(error, ValidationError):
-            reason = f"train: {in_file(error)}"
+        # pydantic's own text has the whole value.
+        reason = f"train: {in_file(error)}" if isinstance(error, ValidationError) else reason_of(error)
         raise DataError(
             f"{path} is refused ({reason}); expected a dict whose 'train' is a list of Dassl's Datum"
         ) from None
