@@ -8,6 +8,7 @@ import json
 import math
 import os
 import pickle
+import re
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -133,6 +134,19 @@ def test_wrong_weights(tmp_path: Path, files: dict[str, str], kind: str, monkeyp
     assert str(wrong) in error
     assert kind != "pt_large_hostile" or "holds more than weights (code is never run)" in error
     assert not (tmp_path / "ran").exists()
+
+
+def test_weights_that_unpack_to_too_much_are_refused_unread(tmp_path: Path, files: dict[str, str]) -> None:
+    """A member of 64 MB, which is 64 kB here, would be read as a whole."""
+    weights = as_torch(load_file(files["pretrained"]))
+    bomb = tmp_path / "bomb.pt"
+    with zipfile.ZipFile(io.BytesIO(weights)) as good, zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name in good.namelist():
+            more = bytes(2**26) if name.endswith("data.pkl") else b""
+            packed.writestr(name, good.read(name) + more)
+    error = error_of({**files, "pretrained": str(bomb)})
+    assert error is not None
+    assert re.search(r"bomb\.pt has [\d,]+ bytes and unpacks to [\d,]+; PyTorch does not compress weights", error)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])

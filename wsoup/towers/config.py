@@ -7,6 +7,7 @@ would run the code next to it. So that key is refused wherever it stands, and si
 from __future__ import annotations
 
 import json
+import zipfile
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -18,6 +19,8 @@ from wsoup.params.inputs import EncoderParams
 from wsoup.params.section import parse
 
 MOST_PARAMETERS = 100_000_000_000
+MOST_UNPACKED = 8
+"""Bytes in memory for each byte of a file of weights, which PyTorch writes without compression."""
 Blocks = Annotated[int, Field(ge=1, le=1_000, strict=True)]
 Pixels = Annotated[int, Field(ge=1, le=10_000, strict=True)]
 Size = Annotated[int, Field(ge=1, le=100_000, strict=True)]
@@ -164,10 +167,25 @@ def read_config(path: Path, *, key: str, of_hub: bool = False) -> Config:
 
 
 def check_weights(config: Config, *, weights: Path) -> None:
-    """Raise ModelError if a weights file is too small for the model, at one byte per parameter."""
+    """Raise ModelError if a file of weights is too small, at one byte per parameter, or unpacks to too much."""
     size = weights.stat().st_size
     if config.parameters > size:
         raise ModelError(
             f"encoder.pretrained: {weights} has {size:,} bytes, and encoder.config asks for {config.parameters:,} "
             "parameters or more; they do not belong together, or the file is truncated: download it again"
         )
+    unpacked = _unpacked_size(weights)
+    if unpacked > MOST_UNPACKED * size:
+        raise ModelError(
+            f"encoder.pretrained: {weights} has {size:,} bytes and unpacks to {unpacked:,}; PyTorch does not compress "
+            "weights: download it again, or save its state dict as .safetensors"
+        )
+
+
+def _unpacked_size(weights: Path) -> int:
+    """Bytes of the members of PyTorch's zip file; 0 for any other file."""
+    try:
+        with zipfile.ZipFile(weights) as archive:
+            return sum(member.file_size for member in archive.infolist())
+    except (zipfile.BadZipFile, NotImplementedError):
+        return 0  # not a zip file, or damaged, which is said where it is loaded
