@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from filelock import FileLock
 from repository import make_dvc_folder
 from typer.testing import CliRunner
 
@@ -164,6 +165,23 @@ def test_a_stage_removes_half_written_files_of_its_own_outs_alone(run: Path) -> 
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     subprocess.run([sys.executable, "-m", "stages.slow"], env=environment, check=True)
     assert [path.exists() for path in [*own, *others]] == [False] * 3 + [True] * 4
+
+
+def test_what_a_killed_run_left_beside_an_out_is_listed_and_removed(run: Path) -> None:
+    """DVC may restore the out from its cache, so that the stage never runs to remove it."""
+    left = Path("artifacts/scores/.words.parquet.0a0a0a0a0a0a.tmp")
+    others = [Path("artifacts/scores/.words.parquet.notes.tmp"), Path("artifacts/scores/.mine.0a0a0a0a0a0a.tmp")]
+    for path in [left, *others]:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("half")
+    assert f"4 bytes  {left}: half-written, perhaps by a killed run" in command()
+    store.make_cache_dir()
+    lock = CACHE / "locks/score@words.lock"
+    lock.parent.mkdir()
+    with FileLock(lock):
+        assert command("--prune") == f"kept {left}: stage 'score@words' is running\n"
+    assert command("--prune") == f"removed {left} (4 bytes)\n"
+    assert [path.exists() for path in [left, *others]] == [False, True, True]
 
 
 def test_a_folder_that_wsoup_did_not_make_is_not_pruned(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

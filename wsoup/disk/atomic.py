@@ -43,7 +43,7 @@ def replacing(path: str | Path, *, lasting: bool = True) -> Iterator[Path]:
             if lasting:
                 _sync_one(path.parent)
         finally:
-            _remove(temporary)
+            remove(temporary)
     except WsoupError:
         raise
     except OSError as error:
@@ -109,7 +109,7 @@ def _put(temporary: Path, path: Path) -> None:
     shutil.rmtree(aside, ignore_errors=True)
 
 
-def _remove(path: Path) -> None:
+def remove(path: Path) -> None:
     """Remove a file or folder; files that a thread of zarr still writes are left to `remove_half_written`."""
     shutil.rmtree(path, ignore_errors=True)
     with suppress(OSError):
@@ -118,10 +118,15 @@ def _remove(path: Path) -> None:
 
 def remove_half_written(*outs: str | Path) -> None:
     """Remove what killed processes left of files and folders, beside and in them; nobody else may be writing these."""
+    for path in half_written(*outs):
+        remove(path)
+
+
+def half_written(*outs: str | Path) -> list[Path]:
+    """What killed processes left of files and folders, or what others are writing, beside and in them."""
+    left: list[Path] = []
     for out in outs:
         path = Path(out)
-        beside = path.parent.glob(f".{path.name}.{HEX}.tmp")
-        inside = path.rglob(f".*.{HEX}.tmp")
-        # Lists, because removing files under a running search confuses it.
-        for half_written in [*beside, *inside]:
-            _remove(half_written)
+        left += path.parent.glob(f".{path.name}.{HEX}.tmp")
+        left += path.rglob(f".*.{HEX}.tmp")
+    return left

@@ -1,4 +1,4 @@
-"""What lies in .cache/wsoup (`wsoup cache`).
+"""What `wsoup cache` lists: half-written outs of killed runs, then everything in .cache/wsoup.
 
 It holds shards of stages, digests of images by dataset root, image features by content (so that added images cost only
 themselves), what `wsoup check` learned of the model, and locks of running stages. None of it is a result; those DVC
@@ -6,7 +6,6 @@ keeps.
 """
 
 import os
-import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -17,15 +16,24 @@ from rich.filesize import decimal
 
 from wsoup.base.errors import MismatchError
 from wsoup.disk import code, store
+from wsoup.disk.atomic import half_written, remove
 from wsoup.disk.shards import Owner
+from wsoup.pipeline.inputs import outs_by_stage
 from wsoup.pipeline.status import stage_names
 
 
 class Entry(NamedTuple):
-    """A file or folder in the cache folder; `useless` if it is of a stage, and no stage has this code and packages."""
+    """A file or folder in the cache folder, or half-written beside an out.
+
+    Attributes:
+        path: where it lies.
+        useless: why no stage can use it; "" for what is kept.
+        stage: whose it is, if it is useless.
+    """
 
     path: Path
-    useless: bool = False
+    useless: str = ""
+    stage: str = ""
 
     def size(self) -> int:
         """Bytes."""
@@ -53,16 +61,22 @@ def look() -> list[Entry]:
     for name in stage_names():
         if _script(name).is_file():
             versions[name] = Owner.of(_script(name), name=name).version
+    entries = []
+    # DVC may restore the out of a killed stage from its cache, and then the stage itself never runs to tidy up.
+    for stage, outs in outs_by_stage().items():
+        for path in sorted(half_written(*outs)):
+            entries.append(Entry(path, useless="half-written, perhaps by a killed run", stage=stage))
     cache = store.cache_dir()
     if not cache.is_dir():
-        return []
-    entries = []
+        return entries
     for path in sorted(cache.iterdir()):
         if not path.is_dir() or not _script(path.name).is_file():
             entries.append(Entry(path))
             continue
         for shards in sorted(path.glob("[0-9a-f]*/")):
-            entries.append(Entry(shards, useless=shards.name != versions.get(path.name)))
+            is_used = shards.name == versions.get(path.name)
+            why = "" if is_used else "no stage has this name, code and packages"
+            entries.append(Entry(shards, useless=why, stage=path.name))
     return entries
 
 
@@ -78,18 +92,19 @@ def prune(entries: Iterable[Entry]) -> Iterator[str]:
     """
     cache = store.cache_dir()
     store.check_made_by_wsoup(cache)
+    locks = cache / "locks"
     for entry in entries:
         if not entry.useless:
             continue
-        stage = entry.path.parent.name
         size = decimal(entry.size())
-        # A stage holds its lock as long as it may still write shards.
+        # A stage holds its lock as long as it may still write.
         try:
-            with FileLock(cache / "locks" / f"{stage}.lock", timeout=0):
-                shutil.rmtree(entry.path)
+            locks.mkdir(parents=True, exist_ok=True)
+            with FileLock(locks / f"{entry.stage}.lock", timeout=0):
+                remove(entry.path)
             yield f"removed {entry.path} ({size})"
         except Timeout:
-            yield f"kept {entry.path}: stage {stage!r} is running"
+            yield f"kept {entry.path}: stage {entry.stage!r} is running"
 
 
 def shown(entries: Iterable[Entry]) -> Iterator[str]:
@@ -98,6 +113,6 @@ def shown(entries: Iterable[Entry]) -> Iterator[str]:
     for entry in entries:
         size = entry.size()
         total += size
-        why = ": no stage has this name, code and packages" if entry.useless else ""
+        why = f": {entry.useless}" if entry.useless else ""
         yield f"{decimal(size):>10}  {os.path.relpath(entry.path)}{why}"
     yield f"{decimal(total):>10}  in all; `wsoup cache --prune` removes what no stage can use"
