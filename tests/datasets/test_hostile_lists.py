@@ -79,6 +79,8 @@ CSV = {
     "path,class_name\n../1.png,cat\n": "path '../1.png' leaves the dataset's root",
     "path,class_name\na/../../1.png,cat\n": "leaves the dataset's root",
     "path,class_name\n1.png,cat\n./1.png,cat\n": "lists '1.png' more than once",
+    "path,class_name\n1.png,cat\n1.png/,cat\n": "lists '1.png' more than once",
+    "path,class_name\n1.png,cat\n1.png/.,cat\n": "lists '1.png' more than once",
     "path,class_name\n,cat\n": "an image has an empty path",
     "path,class_name\na/..,cat\n": "an image has an empty path",
     "path,class_name\n..\\1.png,cat\n": "leaves the dataset's root",

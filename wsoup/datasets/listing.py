@@ -231,7 +231,7 @@ def relative(path: str, *, origin: str) -> str:
     if path.startswith("/"):
         raise DataError(f"{origin}: path {path!r} is absolute; list paths relative to the dataset's root")
     # Normalising costs microseconds a path, and a list may have a million that need none.
-    if "\\" in path or "//" in path or "./" in path or path.endswith(".."):
+    if "\\" in path or "//" in path or "./" in path or path.endswith(("..", "/.", "/")):
         steps = posixpath.normpath(path.replace("\\", "/").lstrip("/"))
         if steps == ".." or steps.startswith("../"):
             raise DataError(f"{origin}: path {path!r} leaves the dataset's root; list paths inside the root only")
