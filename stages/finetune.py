@@ -8,10 +8,10 @@ from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner, Shard
 from wsoup.finetune.params import FinetuneParams
+from wsoup.finetune.starts import check_templates
 from wsoup.finetune.train import Trainer
 from wsoup.finetune.training_set import read_training_sets
 from wsoup.finetune.tuned import pack_student, save_tuned
-from wsoup.finetune.tuners import check_templates
 from wsoup.params.inputs import EncoderParams
 from wsoup.params.reading import read_yaml
 from wsoup.params.section import Name, Sections, Seeds, load, one_of

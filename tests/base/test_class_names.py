@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wsoup.base.class_names import changes, proposed, tidy
+from wsoup.base.folder_names import changes, proposed, tidy
 
 TIDY = {
     "n01440763_tench": "tench",

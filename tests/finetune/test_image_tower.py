@@ -6,7 +6,7 @@ import pytest
 import torch
 from tower_cases import FAMILIES, gradients, model, pixels, relative_error
 
-from wsoup.finetune.towers import FrozenImageTower, TrainableImageTower
+from wsoup.finetune.image_tower import FrozenImageTower, TrainableImageTower
 
 
 @pytest.mark.parametrize("custom", [False, True], ids=["CLIP", "CustomTextCLIP"])

@@ -10,7 +10,7 @@ import torch
 from tower_cases import FAMILIES, gradients, model, relative_error, tokens
 
 from wsoup.base.errors import PoolError
-from wsoup.finetune.towers import TrainableTextTower
+from wsoup.finetune.text_tower import TrainableTextTower
 
 CAUSAL = [name for name, (_, text, _) in FAMILIES.items() if not text.get("no_causal_mask")]
 

@@ -13,9 +13,10 @@ from torch.nn import functional as F
 from wsoup.base.errors import ModelError, ParamsError, PoolError
 from wsoup.finetune.blocks import Bottleneck, LowRank, ScaleShift
 from wsoup.finetune.optimizer import TwiceSGD, make_optimizer
+from wsoup.finetune.starts import check_templates
 from wsoup.finetune.student import Student, insert_descriptor
 from wsoup.finetune.tune_params import TuneParams
-from wsoup.finetune.tuners import check_templates, make_student
+from wsoup.finetune.tuners import make_student
 
 TEMPLATE = "a photo of a {}."
 KINDS = TypeAdapter(TuneParams)

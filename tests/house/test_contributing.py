@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import runpy
 import shutil
 import textwrap
 from pathlib import Path
 
 import pytest
+import torch
 from processes import ROOT, run_module
 
 FACTS = {
@@ -143,3 +145,16 @@ def test_the_worked_example_of(fact, tree, tmp_path):
     (tree / "fact.py").write_text(textwrap.dedent(FACTS[fact]))
     code, printed = run_module("fact", str(tmp_path), folder=tree, root=tree)
     assert code == 0, printed
+
+
+def test_the_small_change_gives_the_wrong_number_that_contributing_names(tmp_path):
+    steps, _, _ = (ROOT / "CONTRIBUTING.md").read_text().partition("## How")
+    wrong, right = re.findall(r"`(label_smoothing[^`]*)`", steps)
+    source = (ROOT / "wsoup/finetune/losses.py").read_text()
+    assert source.count(right) == 1
+    changed = tmp_path / "losses.py"
+    changed.write_text(source.replace(right, wrong))
+    smooth_targets = runpy.run_path(str(changed))["smooth_targets"]
+    targets = smooth_targets(torch.tensor([2]), n_classes=4, label_smoothing=0.3)
+    torch.testing.assert_close(targets, torch.tensor([[0.075, 0.075, 0.7, 0.075]]))
+    assert "shows 0.075 where 0.1 is right" in " ".join(steps.split())

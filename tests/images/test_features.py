@@ -17,8 +17,8 @@ from wsoup.disk import store
 from wsoup.disk.shards import Owner
 from wsoup.disk.store import sha256_file
 from wsoup.evaluate import testsets
+from wsoup.evaluate.seen import seen_by
 from wsoup.evaluate.testsets import TestSet
-from wsoup.evaluate.training import seen_by
 from wsoup.images import embed as embedding
 from wsoup.images.embed import ImageList, embed_images
 from wsoup.images.features import Encoded

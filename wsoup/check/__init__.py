@@ -1,1 +1,1 @@
-"""What is looked at before a run: params, data, encoder, and the paper's own search."""
+"""What is looked at before a run: params, data and encoder."""

@@ -80,7 +80,7 @@ def classify_command(
 
 def _better(names: Sequence[str]) -> str:
     """A line about class names that may read better to the model; "" if there are none."""
-    from wsoup.base.class_names import changes, proposed
+    from wsoup.base.folder_names import changes, proposed
 
     better = changes(dict(zip(names, proposed(names), strict=True)))
     if not better:

@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from wsoup.core.draws import named_seed
 from wsoup.evaluate.testsets import COUNTS, WHERE, ClassPrompts, TestSet, count_right
 from wsoup.finetune.student import Student
-from wsoup.finetune.towers import Texts, TrainableTextTower
+from wsoup.finetune.text_tower import Texts, TrainableTextTower
 from wsoup.finetune.tune_params import SoftDescriptorsTune
 from wsoup.finetune.tuners import make_student
 from wsoup.search.rank.source import Source

@@ -13,8 +13,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from wsoup.core import prompts
+from wsoup.finetune.image_tower import FrozenImageTower, TrainableImageTower
 from wsoup.finetune.student import Student
-from wsoup.finetune.towers import FrozenImageTower, TextState, TrainableImageTower, TrainableTextTower
+from wsoup.finetune.text_tower import TextState, TrainableTextTower
 from wsoup.towers.encoder import Encoder
 
 

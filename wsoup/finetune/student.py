@@ -15,7 +15,8 @@ from torch.nn import functional as F
 from torch.nn.utils import parametrize
 
 from wsoup.base.errors import ModelError, PoolError
-from wsoup.finetune.towers import Texts, TrainableImageTower, TrainableTextTower
+from wsoup.finetune.image_tower import TrainableImageTower
+from wsoup.finetune.text_tower import Texts, TrainableTextTower
 from wsoup.towers.blocks import foreign_block
 from wsoup.towers.pooling import end_of_text
 

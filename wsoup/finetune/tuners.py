@@ -10,15 +10,15 @@ The authors' code (Chris210634/word_soups) deviates from the papers in ways that
 image_twice` (bitfit, lora, ssf, adapter), `piles_up` (lora), `blocks` (soft_descriptors).
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from itertools import islice
+from collections.abc import Sequence, Set
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.utils import parametrize
 
-from wsoup.base.errors import ModelError, ParamsError
+from wsoup.base.errors import ModelError
 from wsoup.finetune.blocks import START_STD, Block, Bottleneck, LowRank, ScaleShift
+from wsoup.finetune.starts import Tokenizer, descriptor_starts, prompt_start, prompt_tokens
 from wsoup.finetune.student import Student
 from wsoup.finetune.tune_params import (
     AdapterTune,
@@ -28,16 +28,11 @@ from wsoup.finetune.tune_params import (
     LastBlocksTune,
     LoraTune,
     MapleTune,
-    PromptTune,
     SoftDescriptorsTune,
     SsfTune,
     TuneParams,
     VisualPromptTune,
 )
-
-Tokenizer = Callable[[Sequence[str]], Tensor]
-COMMON_WORDS = 9_000
-"""Words that soft descriptors start from; token ids are in order of frequency."""
 
 
 def make_student(
@@ -79,10 +74,10 @@ def make_student(
         torch.manual_seed(start_seed)
         n_prompt = prompt_tokens(tune)
         if n_prompt > 0:
-            tokens = _prompt_start(n_prompt, tokenizer=tokenizer, template=template)
+            tokens = prompt_start(n_prompt, tokenizer=tokenizer, template=template)
             student.soft_prompt = nn.Parameter(student.embeddings(tokens))
         if isinstance(tune, SoftDescriptorsTune):
-            starts = _descriptor_starts(tune, tokenizer=tokenizer, words=words, soup=soup)
+            starts = descriptor_starts(tune, tokenizer=tokenizer, words=words, soup=soup)
             with_period = nn.functional.pad(starts, (0, 1), value=student.period)
             student.soft_descriptors = nn.Parameter(student.embeddings(with_period))
         attach(student, tune)
@@ -99,27 +94,6 @@ def _name_parameters(student: Student, *, pretrained: Set[str], restores_towers:
         # Pretrained weights that train beside soft descriptors are restored, so not stored.
         not_stored = pretrained
     student.stored_names = tuple(name for name in names if name not in not_stored)
-
-
-def prompt_tokens(tune: TuneParams) -> int:
-    """How many tokens of the template are trained."""
-    if isinstance(tune, PromptTune | MapleTune):
-        return tune.tokens
-    return getattr(tune, "prompt_tokens", 0)
-
-
-def check_templates(tune: TuneParams, templates: Mapping[str, str], *, source: str, tokenizer: Tokenizer) -> None:
-    """Raise ParamsError unless all templates begin with the same tokens as the source's, which a prompt replaces."""
-    n = prompt_tokens(tune)
-    # The start of text, and the tokens that a prompt replaces.
-    expected = _before_class_name(templates[source], tokenizer=tokenizer)[: n + 1]
-    for name, template in templates.items():
-        tokens = _before_class_name(template, tokenizer=tokenizer)[: n + 1]
-        if not torch.equal(tokens, expected):
-            raise ParamsError(
-                f"datasets.{name}.template {templates[name]!r} must begin with the same {n} tokens as that of "
-                f"{source}, {templates[source]!r}: a trained prompt replaces them"
-            )
 
 
 def attach(student: Student, tune: TuneParams) -> None:
@@ -184,76 +158,3 @@ def _unfreeze_last(student: Student, blocks: int) -> None:
     ends = [visual.ln_post, visual.proj, text.ln_final, text.text_projection]
     for part in last_blocks + ends:
         part.requires_grad_(True)
-
-
-def _prompt_start(n: int, *, tokenizer: Tokenizer, template: str) -> Tensor:
-    """The first n tokens of the template, (n,), which must come before the class name."""
-    tokens = _before_class_name(template, tokenizer=tokenizer)
-    n_before = int(tokens.argmax()) - 1  # between the start of text and its end, which has the highest id
-    if n_before < n:
-        raise ParamsError(
-            f"template {template!r} has {n_before} tokens before the class name, fewer than the {n} of the prompt; "
-            "train fewer tokens or choose another template"
-        )
-    return tokens[1 : 1 + n]
-
-
-def _before_class_name(template: str, *, tokenizer: Tokenizer) -> Tensor:
-    """(context,) tokens of the part of a template before its placeholder."""
-    beginning, _, _ = template.partition("{")
-    return tokenizer([beginning.strip()])[0]
-
-
-def _descriptor_starts(
-    tune: SoftDescriptorsTune, *, tokenizer: Tokenizer, words: Sequence[str], soup: Sequence[str]
-) -> Tensor:
-    """The tokens before the period that soft descriptors start as, (M, n - 1); see `make_student`."""
-    if tune.start == "soup":
-        return _soup_starts(tune, soup=soup, tokenizer=tokenizer)
-    return _random_starts(tune, words=_one_token(words, tokenizer=tokenizer))
-
-
-def _random_starts(tune: SoftDescriptorsTune, *, words: Tensor) -> Tensor:
-    """Distinct words of one token each: (M, n - 1)."""
-    if len(words) < tune.tokens:
-        raise ModelError(f"tune.words: needs {tune.tokens} words of one token each, there are {len(words)}")
-    drawn = []
-    for _ in range(tune.members):
-        order = torch.randperm(len(words))
-        drawn.append(words[order[: tune.tokens - 1]])
-    return torch.stack(drawn)
-
-
-def _soup_starts(tune: SoftDescriptorsTune, *, soup: Sequence[str], tokenizer: Tokenizer) -> Tensor:
-    """Tokens of the first members of a soup, repeated from the first on or cut to fit: (M, n - 1)."""
-    if len(soup) < tune.members:
-        raise ParamsError(f"tune.members is {tune.members}, and the soup to start from has {len(soup)}; lower it")
-    starts = []
-    members = list(soup[: tune.members])
-    for member, tokens in zip(members, tokenizer(members), strict=True):
-        end = int(tokens.argmax())  # the end of text has the highest id
-        words = tokens[1:end]
-        if not len(words):
-            raise ParamsError(f"the soup to start from has a member without words, {member!r}: choose another soup")
-        places = torch.arange(tune.tokens - 1) % len(words)
-        starts.append(words[places])
-    return torch.stack(starts)
-
-
-def _one_token(words: Sequence[str], *, tokenizer: Tokenizer) -> Tensor:
-    """Tokens of those words that are a single one; without words, of the most common ones of open_clip's tokenizer."""
-    if words:
-        tokens = tokenizer(list(words))
-        # The end of text has the highest id: at position 2 there is one token between it and the start.
-        is_one_token = tokens.argmax(dim=1) == 2
-        return tokens[is_one_token, 1]
-    vocabulary: Mapping[int, str] = getattr(tokenizer, "decoder", {})
-    return torch.tensor(list(islice(_whole_words(vocabulary), COMMON_WORDS)))
-
-
-def _whole_words(vocabulary: Mapping[int, str]) -> Iterator[int]:
-    """Ids of the tokens that are a word of letters, the most common first."""
-    for token, text in sorted(vocabulary.items()):
-        word = text.removesuffix("</w>")  # which marks the end of a word
-        if word != text and text.isascii() and word.isalpha():
-            yield token

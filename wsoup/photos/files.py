@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from wsoup.base.class_names import key
 from wsoup.base.errors import DataError, MissingError, one_line
+from wsoup.base.folder_names import key
 from wsoup.check.left_out import files_in, in_words, unknown_kinds
 from wsoup.datasets.listing import IMAGE_SUFFIXES
 from wsoup.disk.files import read_text, reason_of, shown

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wsoup.base.class_names import changes, proposed
 from wsoup.base.errors import DataError, MissingError
+from wsoup.base.folder_names import changes, proposed
 from wsoup.check.left_out import left_out
 from wsoup.core import prompts
 from wsoup.datasets import fewshot, folder

@@ -1,1 +1,1 @@
-"""params.yaml to begin with: what `wsoup profile` prints, and what of the paper it covers."""
+"""params.yaml to begin with: what `wsoup profile demo`, `paper` and `own` print."""

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wsoup.base.class_names import changes, proposed
 from wsoup.base.errors import DataError, ParamsError
+from wsoup.base.folder_names import changes, proposed
 from wsoup.check.whole import parse_params
 from wsoup.datasets import folder
 from wsoup.datasets.listing import Listing

@@ -1,1 +1,1 @@
-"""How a run behaves: its process (`process`), progress bars and executors (`work`, `on_ray`). Decides no result."""
+"""How a run behaves: its threads, memory, progress bars, executors (`work`, `on_ray`) and end. Decides no result."""

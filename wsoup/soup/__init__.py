@@ -1,1 +1,1 @@
-"""The value `Soup`: members with their traces, template, encoder id; load, save, show, export."""
+"""The value `Soup`: members with their traces, template and encoder id, loaded from JSON and saved."""
