@@ -13,6 +13,7 @@ from wsoup.base.errors import ParamsError
 from wsoup.check.whole import parse_params
 from wsoup.paper import tables
 from wsoup.paper.coverage import Covered, coverage, lacks, of_params
+from wsoup.paper.options import advice
 from wsoup.paper.settings import Settings
 from wsoup.paper.tables import ENCODERS, TABLES
 from wsoup.profiles.paper import Paper
@@ -82,6 +83,20 @@ def test_missing_rows_say_why(choices: dict[str, Any], label: str, why: str):
     assert why in by_name(profile(**choices))[label].missing
 
 
+def test_what_an_option_fills_or_takes_away_is_counted_by_option():
+    """A run of ImageNet and ViT-B/16 leaves 57 rows: 45 to other sources and models, 12 to nobody."""
+    fills, marks = advice(coverage(profile(), table="all"))
+    assert fills.endswith(
+        " with --source oxford_pets (10), --source dtd (11), --model ViT-B-32 (5), --model ViT-L-14 (5), "
+        "--model coca_ViT-L-14 (5), --model ViT-g-14 (5), --source laion:FOLDER (4)"
+    )
+    assert marks.endswith(" with --waffle FILE (3)")
+    (marks,) = advice(coverage(profile(words=None), table="few_shot"))
+    assert "--words FILE" in marks
+    (fills,) = advice(coverage(profile(gpt_descriptors=None), table="single_descriptors"))
+    assert "--source dtd (11)" in fills
+
+
 def test_a_need_is_a_key_that_is_set_or_a_value_or_member():
     run = Settings({"a.b.c": 1, "a.x.c": None, "m": [1, 8], "source": "dtd", "off": False}, {})
     assert list(lacks(["a.b", "a.*.c", "m=8", "source=dtd", "source=d*"], run)) == []
@@ -121,9 +136,13 @@ def test_the_command_prints_coverage_of_params_yaml(tmp_path):
     assert "  x  CLIP ZS: pretrained, class_name\n" in printed
     assert "  *  Vanilla CoOp: coop, class_name; datasets.imagenet.fewshot_pickles: none" in printed
     assert "  -  ProDA: params.yaml has no finetune.methods.proda\n" in printed
-    count, assumed = printed.splitlines()[-2:]
+    count, assumed, fills, marks = printed.splitlines()[-4:]
     assert count == "23 rows: 1 filled (x), 11 filled but marked (*), 11 not (-)"
     assert assumed.startswith("Pools whose files are not there yet count as the authors'")
+    assert fills == "filled by a params.yaml of `wsoup profile paper` with --methods all (7)"
+    assert marks == (
+        "marks that `wsoup profile paper` takes away with --fewshot-pickles FOLDER (11), --waffle FILE (1)"
+    )
     _, printed, _ = run("profile", "table", "--params", str(tmp_path / "params.yaml"))
     assert "  *  Accuracy against m: reports/plots/accuracy_by_m; beside Word Soup m = 1 to 64 of " in printed
     assert "params.yaml has no finetune.methods.coop_diverse.snapshots\n" in printed

@@ -127,9 +127,13 @@ def profile_table(
     from wsoup.disk.files import Artifacts
     from wsoup.paper.claims import claims
     from wsoup.paper.coverage import as_text, coverage, figures, of_params
+    from wsoup.paper.options import advice
 
     run = of_params(load_params(params).model_dump(mode="json", by_alias=True))
-    print(as_text(coverage(run, table=table)), end="")
+    rows = coverage(run, table=table)
+    print(as_text(rows), end="")
+    for line in advice(rows):
+        print(line)
     if table == "all":
         print("figures and claims:", *figures(run), sep="\n")
         print("claims beside the run that reports/ holds:", *claims(Artifacts()), sep="\n  ")
