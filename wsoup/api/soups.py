@@ -28,6 +28,7 @@ from wsoup.towers.encoder import AUTOCAST
 
 TEMPLATE = "a photo of a {}."
 COMMON_WORDS = 10_000
+"""Words of the default pool, as in the profiles."""
 
 
 class Soup(soup.Soup):

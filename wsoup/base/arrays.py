@@ -14,6 +14,7 @@ from wsoup.base.errors import DataError, MismatchError, one_line
 NORM_TOLERANCE = 1e-3
 """A feature with a norm this close to 1 is not normalised again; half precision is off by no more."""
 SHOWN_ROWS = 3
+"""Wrong rows that an error names."""
 LEFT_OUT = "leave these images out, labels as well"
 
 

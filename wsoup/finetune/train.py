@@ -58,15 +58,7 @@ class Trainer:
         self.shared = shared
         self.seed = seed
         self.iterations = method.iterations or shared.iterations
-        self.student = make_student(
-            encoder.model,
-            tokenizer=encoder.tokenizer,
-            tune=method.tune,
-            template=source.template,
-            generator=torch.Generator().manual_seed(named_seed(seed, "start")),
-            words=source.words,
-            soup=source.soup,
-        )
+        self.student = _student(encoder, source=source, method=method, seed=seed)
         self.parameters = self.student.trained()
         trains_in_turn = isinstance(method.tune, SoftDescriptorsTune) and not isinstance(method.loss, ProdaLoss)
         self.weights = AveragedWeights(
@@ -261,3 +253,16 @@ class Trainer:
         self.iteration = values["iteration"]
         self.log = values["log"]
         self.scaler.load_state_dict(values["scaler"])
+
+
+def _student(encoder: Encoder, *, source: TrainingSet, method: MethodParams, seed: int) -> Student:
+    """A student at its initial values."""
+    return make_student(
+        encoder.model,
+        tokenizer=encoder.tokenizer,
+        tune=method.tune,
+        template=source.template,
+        generator=torch.Generator().manual_seed(named_seed(seed, "start")),
+        words=source.words,
+        soup=source.soup,
+    )

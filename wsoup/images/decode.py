@@ -28,6 +28,7 @@ MAX_ASPECT = 200
 CHANGED = "run `dvc repro --force --single-item prepare@DATASET` for its dataset, then `dvc repro`"
 """Next step for an image that is not the one that was listed."""
 ORIENTATION = 0x0112
+"""EXIF's tag of how a camera was held."""
 UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,

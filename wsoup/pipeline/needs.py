@@ -25,6 +25,7 @@ IMAGE_BYTES = 110_000
 TOKENS = {"words": 2, "descriptors": 4}
 """Tokens of a text that it does not share with others, by pool."""
 TEMPLATES = 80
+"""Prompt templates of the ensemble, which open_clip knows; a plan does not import it."""
 PROMPT_TOKENS = 10
 """Tokens of a class prompt in training, where nothing is shared."""
 LISTED_BYTES = 400

@@ -19,6 +19,7 @@ from wsoup.base.errors import WsoupError, memory_error, one_line, storage_error
 from wsoup.runtime.terminal import open_closed_streams
 
 INTERRUPTED = 130
+"""Exit code after an interrupt, as shells have it: 128 and the number of SIGINT."""
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 _exit_code: int | None = None

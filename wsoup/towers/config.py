@@ -19,6 +19,7 @@ from wsoup.params.inputs import EncoderParams
 from wsoup.params.section import parse
 
 MOST_PARAMETERS = 100_000_000_000
+"""More than any image-text model has; building a larger one would end when memory does."""
 MOST_UNPACKED = 8
 """Bytes in memory for each byte of a file of weights, which PyTorch writes without compression."""
 Blocks = Annotated[int, Field(ge=1, le=1_000, strict=True)]
