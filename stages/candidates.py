@@ -11,8 +11,9 @@ from wsoup.disk.shards import Owner
 from wsoup.params.inputs import EncoderParams
 from wsoup.params.section import Name, Sections, load
 from wsoup.pipeline import stage
-from wsoup.search.rank import lists, pools
-from wsoup.search.rank.params import CandidatesParams
+from wsoup.search.candidates import pools
+from wsoup.search.pools import lists
+from wsoup.search.pools.params import CandidatesParams
 
 
 class Wanted(Sections):

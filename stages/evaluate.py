@@ -19,7 +19,7 @@ from wsoup.evaluate.rows import judged_mode, judged_soups
 from wsoup.evaluate.testsets import load_tests
 from wsoup.params.section import load
 from wsoup.pipeline import stage
-from wsoup.search.rank.lists import digest
+from wsoup.search.pools.lists import digest
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.run import Run, SourceParams
 from wsoup.towers.models import ensemble_templates

@@ -10,8 +10,9 @@ from wsoup.disk.shards import Owner
 from wsoup.params.inputs import Datasets
 from wsoup.params.section import Name, Sections, load
 from wsoup.pipeline import stage
-from wsoup.search.rank import gpt, gpt_classes, lists
-from wsoup.search.rank.params import CandidatesParams
+from wsoup.search.candidates import gpt, gpt_classes
+from wsoup.search.pools import lists
+from wsoup.search.pools.params import CandidatesParams
 
 
 class Wanted(Sections):

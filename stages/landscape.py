@@ -6,7 +6,6 @@ from functools import partial
 
 from wsoup.disk import store
 from wsoup.disk.shards import Owner, Shard
-from wsoup.evaluate import landscape
 from wsoup.evaluate.params import LandscapeParams
 from wsoup.evaluate.testsets import identity, load_tests
 from wsoup.finetune.training_set import start_words
@@ -16,6 +15,7 @@ from wsoup.pipeline import stage
 from wsoup.runtime.work import finish_shards
 from wsoup.search.rank.source import load_source
 from wsoup.soup.soup import Soup
+from wsoup.studies import landscape
 from wsoup.texts.run import Run, SourceParams
 
 

@@ -7,9 +7,9 @@ from wsoup.disk import store
 from wsoup.disk.shards import Owner
 from wsoup.params.section import load
 from wsoup.pipeline import stage
-from wsoup.search.rank.lists import read_pool
+from wsoup.search.pools.lists import read_pool
+from wsoup.search.pools.params import CandidatesParams, ScoreParams
 from wsoup.search.rank.meter import cost_of
-from wsoup.search.rank.params import CandidatesParams, ScoreParams
 from wsoup.search.rank.source import check_fits, load_source
 from wsoup.search.rank.statistics import COLUMNS, scores_in_shards
 from wsoup.texts.run import Run, SourceParams

@@ -11,7 +11,7 @@ import torch
 from benchmarks.gpu.bench import Bench
 from benchmarks.gpu.training import CASES, Step
 from wsoup.images.pixels import encode_pixels
-from wsoup.search.rank.pools import common_words
+from wsoup.search.candidates.pools import common_words
 from wsoup.texts.encoder import PromptEncoder
 
 

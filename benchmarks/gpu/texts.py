@@ -12,11 +12,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from benchmarks.gpu.bench import TEMPLATE, Bench
+from wsoup.search.candidates.pools import common_words
 from wsoup.search.grow.chains import ChainsSoup
 from wsoup.search.grow.greedy import greedy_soup
 from wsoup.search.grow.kind import right_on
 from wsoup.search.rank.meter import Meter
-from wsoup.search.rank.pools import common_words
 from wsoup.search.rank.ranking import Ranked
 from wsoup.search.rank.source import Source
 from wsoup.search.rank.statistics import right_by_name, scores

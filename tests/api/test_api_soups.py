@@ -22,7 +22,7 @@ from wsoup.base.errors import DataError, MismatchError, ModelError, ParamsError,
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
-from wsoup.search.rank.lists import write_pool
+from wsoup.search.pools.lists import write_pool
 from wsoup.towers.features import ImageFeatures, write_features
 
 

@@ -21,7 +21,8 @@ from wsoup.check.encoder import long_texts
 from wsoup.check.whole import parse_params
 from wsoup.cli.app import app
 from wsoup.disk.files import Artifacts
-from wsoup.search.rank import lists, pools
+from wsoup.search.candidates import pools
+from wsoup.search.pools import lists
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from project import Project
 from wsoup.base.errors import StorageError
 from wsoup.disk import store
 from wsoup.finetune.tuned import save_tuned
-from wsoup.search.rank.lists import write_pool
+from wsoup.search.pools.lists import write_pool
 from wsoup.towers.features import ImageFeatures, write_features
 
 BIG = 400_000

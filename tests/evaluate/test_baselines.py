@@ -16,7 +16,8 @@ from wsoup.evaluate.baselines import (
     waffle_shape,
 )
 from wsoup.evaluate.classifiers import Row
-from wsoup.search.rank import gpt, gpt_classes, wording
+from wsoup.search.candidates import gpt, gpt_classes
+from wsoup.search.pools import wording
 from wsoup.towers.models import ensemble_templates, imagenet_class_names
 
 POOL = [f"which is {word}" for word in ("red", "blue", "old", "wet", "tall", "thin")]

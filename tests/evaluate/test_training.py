@@ -13,10 +13,10 @@ from wsoup.core.scoring import normalize
 from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.evaluate.rows import Row
-from wsoup.evaluate.training import during_training, sample_images, trained_row
 from wsoup.finetune.tune_params import PromptTune
 from wsoup.finetune.tuned import load_tuned, pack_student, save_tuned
 from wsoup.finetune.tuners import make_student
+from wsoup.studies.training import during_training, sample_images, trained_row
 from wsoup.texts.run import Run
 
 

@@ -18,7 +18,20 @@ from wsoup.pipeline import folder, packages
 from wsoup.pipeline.inputs import outs_by_stage
 
 ORDER = ["base", "core", "disk", "params", "statistics", "runtime", "towers", "soup", "datasets", "images", "texts"]
-ORDER += ["search", "finetune", "heads", "evaluate", "paper", "check", "report", "page", "compare", "profiles", "api"]
+ORDER += [
+    "search",
+    "finetune",
+    "heads",
+    "evaluate",
+    "studies",
+    "paper",
+    "check",
+    "report",
+    "page",
+    "compare",
+    "profiles",
+    "api",
+]
 ORDER += ["photos", "pipeline", "cli", "__main__"]
 """The rooms along the data path; each imports only from those before it."""
 

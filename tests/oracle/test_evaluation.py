@@ -15,7 +15,7 @@ from wsoup.evaluate.classifiers import class_rows, pretrained_rows
 from wsoup.evaluate.counts import answers_of, evaluate, mean_texts
 from wsoup.evaluate.rows import Material
 from wsoup.evaluate.testsets import TestSet
-from wsoup.search.rank import wording
+from wsoup.search.pools import wording
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.models import ensemble_templates
 

@@ -12,7 +12,7 @@ from wsoup.check.whole import parse_params
 from wsoup.paper import coverage
 from wsoup.paper.settings import Settings
 from wsoup.profiles.paper import Paper
-from wsoup.search.rank.lists import waffle_texts
+from wsoup.search.pools.lists import waffle_texts
 
 
 def sections(raw: dict[str, Any], *, origin: str) -> dict[str, Any]:

@@ -9,7 +9,8 @@ import pytest
 from reference import REFERENCE, needs_reference
 
 from wsoup.base.errors import MissingError, PoolError
-from wsoup.search.rank import gpt, gpt_classes, lists, pools, wording
+from wsoup.search.candidates import gpt, gpt_classes, pools
+from wsoup.search.pools import lists, wording
 
 AUTHORS_POOL = "ae2b85191103e0f6"
 

@@ -9,7 +9,8 @@ import pytest
 
 from wsoup.base.errors import MissingError, PoolError
 from wsoup.core.prompts import bare
-from wsoup.search.rank import lists, pools
+from wsoup.search.candidates import pools
+from wsoup.search.pools import lists
 
 
 def write(path: Path, text: str) -> Path:

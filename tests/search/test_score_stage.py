@@ -19,10 +19,10 @@ from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.params.section import load
+from wsoup.search.candidates.pools import common_words
+from wsoup.search.pools.lists import write_pool
 from wsoup.search.rank import statistics
-from wsoup.search.rank.lists import write_pool
 from wsoup.search.rank.meter import Meter
-from wsoup.search.rank.pools import common_words
 from wsoup.search.rank.ranking import read_ranked
 from wsoup.search.rank.source import load_source
 from wsoup.texts.run import Run

@@ -16,10 +16,10 @@ from wsoup.base.errors import MismatchError, PoolError
 from wsoup.check.soups import SoupParams
 from wsoup.core.scoring import decide, normalize
 from wsoup.disk.store import write_table
+from wsoup.search.candidates.pools import common_words
 from wsoup.search.grow.sample import drawn as sampled
 from wsoup.search.grow.search import Search
 from wsoup.search.rank.meter import Meter, cost_of
-from wsoup.search.rank.pools import common_words
 from wsoup.search.rank.ranking import Ranked, read_ranked
 from wsoup.search.rank.source import Source
 from wsoup.search.rank.statistics import statistics

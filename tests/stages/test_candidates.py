@@ -14,7 +14,7 @@ from wsoup.base.errors import PoolError
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
-from wsoup.search.rank.lists import read_pool
+from wsoup.search.pools.lists import read_pool
 from wsoup.towers.features import ImageFeatures, write_features
 
 LONG = [f"which has {word} " + "very " * 80 + "long" for word in ("one", "two")]

@@ -18,7 +18,7 @@ from wsoup.runtime.progress import progress as progress_bar
 from wsoup.search.grow import search
 from wsoup.search.grow.chains import ChainsSoup
 from wsoup.search.grow.greedy import GreedySoup
-from wsoup.search.rank import lists
+from wsoup.search.pools import lists
 from wsoup.search.rank.meter import Meter, cost_of
 from wsoup.search.rank.ranking import ranked
 from wsoup.search.rank.source import Source, check_fits

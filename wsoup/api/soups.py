@@ -17,9 +17,9 @@ from wsoup.base.class_names import Names
 from wsoup.core.scoring import Mode
 from wsoup.heads.zero_shot import soup_features
 from wsoup.params.section import parse
+from wsoup.search.candidates import pools
 from wsoup.search.grow.chains import ChainsSoup
 from wsoup.search.grow.greedy import GreedySoup
-from wsoup.search.rank import pools
 from wsoup.search.rank.statistics import COLUMNS
 from wsoup.soup import soup
 from wsoup.soup.soup import Template
@@ -205,5 +205,5 @@ def score_texts(
 
 @at_the_door
 def common_words(count: Whole) -> list[str]:
-    """The `count` most common English words, the pool of word soups: see `wsoup.search.rank.pools.common_words`."""
+    """The `count` most common English words, the pool of word soups: `wsoup.search.candidates.pools.common_words`."""
     return pools.common_words(count)

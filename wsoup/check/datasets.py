@@ -26,7 +26,7 @@ from wsoup.disk.files import Artifacts
 from wsoup.images.decode import load_rgb
 from wsoup.params.inputs import DatasetParams
 from wsoup.runtime.threads import cores
-from wsoup.search.rank import gpt, gpt_classes
+from wsoup.search.candidates import gpt, gpt_classes
 
 UNCAPTIONED = re.compile(r"[a-z][A-Z]|_|\w-\w|\w\d{2,}|^\d+$|\.$")
 """Class names that no caption would contain: CamelCase, joined by _ or -, codes; or ending in a period, which the

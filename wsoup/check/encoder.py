@@ -16,7 +16,7 @@ from wsoup.check.whole import Params
 from wsoup.core import prompts
 from wsoup.finetune.student import check_model
 from wsoup.params.inputs import EncoderParams
-from wsoup.search.rank import pools
+from wsoup.search.candidates import pools
 from wsoup.texts.coverage import read_tower
 from wsoup.texts.tokens import too_long
 from wsoup.towers.models import forced_quick_gelu, known_tags, tokenizer_of, untrained_model

@@ -14,7 +14,8 @@ from wsoup.check.hidden import hidden_from_dvc
 from wsoup.check.whole import Params
 from wsoup.disk.files import Artifacts
 from wsoup.finetune.tune_params import TuneParams
-from wsoup.search.rank import gpt, lists, pools
+from wsoup.search.candidates import gpt, pools
+from wsoup.search.pools import lists
 from wsoup.towers import config as model_config
 
 MANY_WORDS = 50_000

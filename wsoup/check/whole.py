@@ -17,7 +17,7 @@ from wsoup.finetune.params import FinetuneParams
 from wsoup.finetune.tune_params import SoftDescriptorsTune
 from wsoup.params.inputs import Datasets, EmbedParams, EncoderParams, FewshotParams
 from wsoup.params.section import Name, Section, Seeds, load, parse
-from wsoup.search.rank.params import CandidatesParams, ScoreParams
+from wsoup.search.pools.params import CandidatesParams, ScoreParams
 
 RESERVED = {
     "soups": ("class_name", "upper_bound"),

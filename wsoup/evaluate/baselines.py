@@ -18,7 +18,7 @@ import numpy as np
 
 from wsoup.core import prompts
 from wsoup.core.draws import member_generator
-from wsoup.search.rank.wording import sentence
+from wsoup.search.pools.wording import sentence
 
 
 def random_descriptors(pool: Sequence[str], *, m: int, seed: int) -> list[str]:
@@ -136,7 +136,7 @@ def gpt_prompts(
     Args:
         template: with one ``{}``.
         class_names: C names in label order.
-        descriptors: bare descriptors of every class, by name (`wsoup.search.rank.gpt_classes.matched`).
+        descriptors: bare descriptors of every class, by name (`wsoup.search.candidates.gpt_classes.matched`).
         gpt_names: names to use in these prompts instead of some class names.
     """
     by_class = []

@@ -12,7 +12,7 @@ from wsoup.disk import store
 from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.rows import BASELINES, GIVEN, Material, Method, Row, methods, row_name
 from wsoup.evaluate.testsets import TestSet
-from wsoup.search.rank.lists import read_pool
+from wsoup.search.pools.lists import read_pool
 from wsoup.soup.soup import Soup
 from wsoup.texts.run import Run
 from wsoup.texts.tokens import Tokenizer, check_fits, check_prompts

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from wsoup.base.arguments import Flag
 from wsoup.core.prompts import bare
 from wsoup.params.section import Name, NonNegativeInt, PositiveInt, Section, Text, check_stated
-from wsoup.search.rank.params import MemberCount, TextCount
+from wsoup.search.pools.params import MemberCount, TextCount
 
 TokenCount = Annotated[NonNegativeInt, Field(le=1_000)]
 

@@ -17,7 +17,8 @@ from wsoup.datasets.paper import PAPER
 from wsoup.paper import tables
 from wsoup.paper.settings import Settings, marks
 from wsoup.paper.tables import QUICK_GELU, TABLES, PaperRow
-from wsoup.search.rank import lists, pools
+from wsoup.search.candidates import pools
+from wsoup.search.pools import lists
 
 SOURCES = {
     "words": "google-10000-english-no-swears.txt of github.com/first20hours/google-10000-english, given to "

@@ -32,7 +32,7 @@ from wsoup.evaluate.rows import Material, Row
 from wsoup.evaluate.testsets import TestSet, load_tests
 from wsoup.paper import coverage, tables
 from wsoup.paper.settings import Settings, differing, images_differ
-from wsoup.search.rank.lists import read_pool
+from wsoup.search.pools.lists import read_pool
 from wsoup.search.rank.source import Source, load_source
 from wsoup.soup.soup import Soup
 from wsoup.texts.encoder import PromptEncoder

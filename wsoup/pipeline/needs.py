@@ -15,8 +15,8 @@ from wsoup.datasets import manifest
 from wsoup.datasets.paper import paper_dataset
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
+from wsoup.search.candidates import pools
 from wsoup.search.grow.kind import Growth
-from wsoup.search.rank import pools
 from wsoup.towers import config as models
 from wsoup.towers.features import HELD_BYTES
 

@@ -11,7 +11,7 @@ from wsoup.paper.settings import Settings
 from wsoup.paper.tables import ENCODERS, single_texts
 from wsoup.profiles.methods import LANDSCAPES, methods_of
 from wsoup.profiles.templates import filled, template
-from wsoup.search.rank.lists import texts_of
+from wsoup.search.pools.lists import texts_of
 
 DESCRIPTOR_SOUPS = ("soups.descriptor", "soups.descriptor_sample")
 """Keys removed from the template if there are no descriptors."""

@@ -20,7 +20,7 @@ from pydantic import Field, model_validator
 
 from wsoup.core.draws import member_generator
 from wsoup.params.section import PositiveInt, Section
-from wsoup.search.rank.params import MemberCount, Pool, TextCount
+from wsoup.search.pools.params import MemberCount, Pool, TextCount
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from wsoup.base.errors import PoolError
 from wsoup.core.draws import member_generator
 from wsoup.search.grow.kind import AnySoup
-from wsoup.search.rank.params import TextCount
+from wsoup.search.pools.params import TextCount
 from wsoup.soup.member import Member
 
 if TYPE_CHECKING:

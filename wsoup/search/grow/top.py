@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from wsoup.search.grow.kind import AnySoup
-from wsoup.search.rank.params import TextCount
+from wsoup.search.pools.params import TextCount
 from wsoup.soup.member import Member
 
 if TYPE_CHECKING:

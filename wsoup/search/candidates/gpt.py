@@ -14,7 +14,7 @@ from pathlib import Path
 from wsoup.base.errors import MissingError, PoolError
 from wsoup.core.prompts import bare
 from wsoup.disk.files import reason_of, regular_file
-from wsoup.search.rank.wording import sentence
+from wsoup.search.pools.wording import sentence
 
 
 def read(path: str | Path, *, wording: str | None = None) -> dict[str, list[str]]:

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from wsoup.core.scoring import normalize
 from wsoup.evaluate.testsets import TestSet, count_right
-from wsoup.evaluate.transfer import Grid
 from wsoup.search.grow.greedy import greedy_soup
 from wsoup.soup.member import Member
+from wsoup.studies.transfer import Grid
 
 
 def mean_accuracy(n_correct: Sequence[int], *, n_images: Sequence[int]) -> int:

@@ -15,9 +15,9 @@ import torch
 from wsoup.core.draws import named_generator
 from wsoup.evaluate.counts import evaluate
 from wsoup.evaluate.rows import Row, row_name
-from wsoup.evaluate.seen import encode_and_answer, seen_by
 from wsoup.evaluate.testsets import TestSet
 from wsoup.finetune.tuned import load_tuned, snapshots_in
+from wsoup.studies.seen import encode_and_answer, seen_by
 from wsoup.texts.run import Run
 
 

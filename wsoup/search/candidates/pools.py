@@ -1,7 +1,7 @@
 """Pools of candidates: common words for word soups, descriptors for descriptor soups.
 
 Words are the most common English ones of wordfreq, or the lines of a file. Descriptors come from text files (one per
-line) or from GPT-descriptor JSON files (`wsoup.search.rank.gpt`).
+line) or from GPT-descriptor JSON files (`wsoup.search.candidates.gpt`).
 """
 
 import re
@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from wsoup.base.errors import PoolError
-from wsoup.search.rank import gpt
-from wsoup.search.rank.lists import texts_of, unique
+from wsoup.search.candidates import gpt
+from wsoup.search.pools.lists import texts_of, unique
 
 OFFENSIVE = frozenset(
     """

@@ -1,0 +1,1 @@
+"""A pool: its list of texts on disk, their wording and its settings."""
