@@ -207,6 +207,14 @@ def test_a_figure_is_an_svg_with_the_runs_rows(project, tmp_path):
         write_figure(tmp_path / "gain.svg", name="gain", root=project.folder)
 
 
+@pytest.mark.parametrize("name", ["candidates", "members_kl"])
+def test_a_figure_that_fills_the_page_is_as_wide_in_a_file(name, project, tmp_path):
+    """560 pixels and the axis's labels; without the page's column it would be as narrow as its marks allow."""
+    written = write_figure(tmp_path / "figure.svg", name=name, root=project.folder).read_text(encoding="utf-8")
+    (width,) = re.findall(r'<svg[^>]* width="([\d.]+)"', written)
+    assert float(width) > 600
+
+
 def test_the_page_says_which_run_it_shows_and_what_the_soup_says(page, project):
     text = page.read_text(encoding="utf-8")
     commit = project.git("rev-parse", "--short", "HEAD").strip()

@@ -13,6 +13,8 @@ from wsoup.page.page import FIGURES, figure
 TEXT = "#737c87"
 """A grey with a contrast of at least 4 to white and to GitHub's dark ground."""
 LINE = "#8a939c66"
+WIDTH = 560
+"""Pixels of a figure that fills the column on the page, which a file does not have."""
 COLOURS = {
     "background": "transparent",
     "title": {"color": TEXT},
@@ -51,6 +53,8 @@ def write_figure(path: str | Path, *, name: str, root: str | Path = ".") -> Path
     specification: dict[str, Any] = figure(name, points)
     # The page has other colours, because it knows whether its reader prefers dark; a picture in a README does not.
     specification["config"] = COLOURS
+    if specification.get("width") == "container":
+        specification["width"] = WIDTH
     svg: str = vl_convert.vegalite_to_svg(specification)
     store.write_bytes(path, svg.encode())
     return Path(path)
