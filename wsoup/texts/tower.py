@@ -76,6 +76,9 @@ class TextTower:
         self.context = len(self.positions)
         self.device = self.embedding.device
         self.packed_half = self.dtype == torch.bfloat16 and self.blocks[0].fc.packed
+        self.attention_dtype = torch.promote_types(self.dtype, torch.float32)  # on a CPU
+        if self.packed_half:
+            self.attention_dtype = torch.bfloat16
         hidden = blocks[0].mlp.c_fc.out_features
         self.block_flops = 2 * self.width * (4 * self.width + 2 * hidden)
         self.n_tokens = 0
@@ -129,7 +132,9 @@ class TextTower:
         Returns:
             (B, R, D) float32, L2-normalised.
         """
-        x = self._all_but_last(x, mask=mask, past=past, repeat=repeat)  # (B, T, width)
+        n_texts = len(x) if repeat is None else len(repeat)
+        bias = self._bias(mask, n_texts=n_texts)
+        x = self._all_but_last(x, bias=bias, past=past, repeat=repeat)  # (B, T, width)
         block = self.blocks[-1]
         rows = reads.expand(len(x), -1)
         normed = block.normed(x)
@@ -137,7 +142,7 @@ class TextTower:
         kv = [*(states[-1] for states in past), own]
         (q,) = split_heads(block.q(_take(normed, rows)), parts=1, heads=self.heads)  # (B, heads, R, d)
         mask_of_reads = torch.take_along_dim(mask, reads[..., None], dim=1)
-        mixed = self._mix(q, kv, mask=mask_of_reads)
+        mixed = self._mix(q, kv, bias=self._bias(mask_of_reads, n_texts=n_texts))
         x = block.after_attention(_take(x, rows), mixed)  # (B, R, width)
         x = self.ln_final(x).to(self.dtype)
         if self.projection is not None:
@@ -148,7 +153,8 @@ class TextTower:
         """Keys and values of the nodes in every block, (layers, 2, B, heads, T, head size). Arguments as `features`."""
         shape = (self.layers, 2, len(x), self.heads, x.shape[1], self.head_size)
         states = torch.empty(shape, dtype=self.dtype, device=x.device)
-        x = self._all_but_last(x, mask=mask, past=past, keep=states)
+        bias = self._bias(mask, n_texts=len(x))
+        x = self._all_but_last(x, bias=bias, past=past, keep=states)
         block = self.blocks[-1]
         states[-1] = split_heads(block.kv(block.normed(x)), parts=2, heads=self.heads)
         return states
@@ -157,7 +163,7 @@ class TextTower:
         self,
         x: Tensor,
         *,
-        mask: Tensor,
+        bias: Tensor,
         past: Sequence[Tensor],
         repeat: Tensor | None = None,
         keep: Tensor | None = None,
@@ -175,43 +181,48 @@ class TextTower:
             if keep is not None:
                 keep[layer] = own
             kv = [*(states[layer] for states in past), own]
-            mixed = self._mix(q, kv, mask=mask)
+            mixed = self._mix(q, kv, bias=bias)
             x = block.after_attention(x, mixed)
         if repeat is not None:
             x = x[repeat]
         return x
 
-    def _mix(self, q: Tensor, kv: Sequence[Tensor], *, mask: Tensor) -> Tensor:
-        """Attention, softmax(q k^T / sqrt(d) + mask) v.
+    def _bias(self, mask: Tensor, *, n_texts: int) -> Tensor:
+        """The mask (B or 1, R, K) as attention adds it in every block, (B or 1, 1, R, K) or (B * heads, R, K)."""
+        if mask.device.type != "cpu":
+            return mask[:, None].to(self.dtype)
+        bias = mask[:, None]
+        if self.packed_half:
+            return bias
+        bias = bias.to(self.attention_dtype)
+        return bias.expand(n_texts, self.heads, -1, -1).flatten(0, 1)
 
-        q (B, H, R, d), mask (B or 1, R, K), keys and values in parts of the length K, each (2, B, H, length, d) ->
-        (B, R, width).
+    def _mix(self, q: Tensor, kv: Sequence[Tensor], *, bias: Tensor) -> Tensor:
+        """Attention, softmax(q k^T / sqrt(d) + bias) v.
+
+        q (B, H, R, d), keys and values in parts of the length K, each (2, B, H, length, d) -> (B, R, width).
         """
         if q.device.type == "cpu":
-            mixed = self._mix_on_cpu(q, kv, mask=mask)
+            mixed = self._mix_on_cpu(q, kv, bias=bias)
         else:
             k, v = torch.cat(list(kv), dim=3)
-            mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None].to(q.dtype))
+            mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
         side_by_side = _contiguous(mixed.transpose(1, 2), dtype=self.dtype)  # (B, R, H, d)
         return side_by_side.flatten(2)
 
-    def _mix_on_cpu(self, q: Tensor, kv: Sequence[Tensor], *, mask: Tensor) -> Tensor:
+    def _mix_on_cpu(self, q: Tensor, kv: Sequence[Tensor], *, bias: Tensor) -> Tensor:
         """`_mix`, before the heads stand side by side: (B, H, R, d)."""
         n, heads, rows, size = q.shape
-        products = torch.promote_types(q.dtype, torch.float32)
-        if self.packed_half:
-            products = torch.bfloat16
-        k, v = _join(kv, dtype=products).view(2, n * heads, -1, size)
-        q = _contiguous(q, dtype=products).view(n * heads, rows, size)
+        k, v = _join(kv, dtype=self.attention_dtype).view(2, n * heads, -1, size)
+        q = _contiguous(q, dtype=self.attention_dtype).view(n * heads, rows, size)
+        scale = size**-0.5
         if self.packed_half:
             scores = torch.bmm(q, k.transpose(1, 2)).view(n, heads, rows, -1)
-            scores = torch.add(mask[:, None], scores, alpha=size**-0.5)  # float32
+            scores = torch.add(bias, scores, alpha=scale)  # float32
             scores = scores.view(n * heads, rows, -1)
         else:
-            bias = mask[:, None].to(products).expand(n, heads, -1, -1)
-            bias = bias.reshape(n * heads, rows, -1)
-            scores = torch.baddbmm(bias, q, k.transpose(1, 2), alpha=size**-0.5)
-        weights = scores.softmax(dim=-1).to(products)
+            scores = torch.baddbmm(bias, q, k.transpose(1, 2), alpha=scale)
+        weights = scores.softmax(dim=-1).to(self.attention_dtype)
         return torch.bmm(weights, v).view(n, heads, rows, size)
 
 
