@@ -46,7 +46,8 @@ def main(owner: Owner) -> None:
     by_class = class_rows(replace(material, templates=templates), tests)
     rows = pretrained_rows(material, params=params.evaluate)
     classifiers = mean_texts([*rows, *by_class], tests=tests, text_encoder=text_encoder, run=run, label="evaluate")
-    answers = answers_of(classifiers, tests=tests, soups=judged_soups(list(material.soups)))
+    soups = judged_soups(list(material.soups))
+    answers = answers_of(classifiers, tests=tests, soups=soups, drawn=params.evaluate.baseline_m)
     counts = evaluate(answers, tokenizer=encoder.tokenizer, variant=PRETRAINED)
     single = pc.is_valid(counts["text"])
     soup = params.report.soup

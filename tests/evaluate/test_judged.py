@@ -42,10 +42,12 @@ def test_judged_rows_are_whole_soups_without_offsets(classifiers, tests):
 
 
 def test_rows_with_prompts_by_class_are_judged_too():
-    """The templates and GPT descriptors, which the paper's table subtracts; Waffle's draws are only counted."""
+    """The templates and GPT descriptors, and what is drawn as the table shows it: two of Waffle's three texts."""
     by_class = [Row(name, (1, 2), prompts=[["a cat."], ["a dog.", "a wolf."]], dataset="pets") for name in ("gpt", "x")]
-    rows = [Row("waffle", (1,), ("a", "b")), *by_class]
-    assert judged_rows(rows, soups=[]) == [1]
+    waffle = [Row("waffle", (1,), ("a", "b", "c")[:m]) for m in (1, 2, 3)]
+    rows = [*waffle, Row("waffle", (1,), ("a", "b"), offsets=(0, 5)), *by_class]
+    assert judged_rows(rows, soups=[], drawn=2) == [1, 4]
+    assert judged_rows(rows, soups=[]) == [4]
 
 
 def test_right_images_add_up_to_the_counts_of_the_tables(tiny_encoder, classifiers, texts, tests):

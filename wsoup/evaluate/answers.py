@@ -14,7 +14,7 @@ from torch import Tensor
 from wsoup.core.linear import Linear
 from wsoup.core.scoring import AT_ONCE, Mode, mean_cosines, normalize
 from wsoup.evaluate.right import all_seeds, random_beside
-from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, GPT, Row, row_name
+from wsoup.evaluate.rows import BASELINES, CLASS_NAME, ENSEMBLE, GPT, Row, row_name
 from wsoup.evaluate.testsets import TestSet
 
 
@@ -95,7 +95,12 @@ class _Tally:
 
 
 def answer(
-    rows: Sequence[tuple[Row, Tensor]], *, test: TestSet, soups: Sequence[str] = (), shown: Sequence[Row] = ()
+    rows: Sequence[tuple[Row, Tensor]],
+    *,
+    test: TestSet,
+    soups: Sequence[str] = (),
+    drawn: int | None = None,
+    shown: Sequence[Row] = (),
 ) -> Answers:
     """What some rows make of one dataset.
 
@@ -104,12 +109,13 @@ def answer(
         test: the dataset.
         soups: names of soups that are judged: of their rows, and of class name, templates and GPT descriptors, it is
             kept which images are right.
+        drawn: number of texts in a judged row of a baseline that is drawn; None judges none of these.
         shown: rows of which it is kept what they predict.
     """
     only_rows = [row for row, _ in rows]
     means = torch.stack([mean for _, mean in rows])  # (R, C, D)
     n_images = len(test.labels)
-    judged = judged_rows(only_rows, soups=soups)
+    judged = judged_rows(only_rows, soups=soups, drawn=drawn)
     places = [only_rows.index(row) for row in shown]
     tallies: dict[Mode, _Tally] = {
         "centroid": _Tally(normalize(means), n_images=n_images, judged=judged, shown=places),
@@ -126,15 +132,21 @@ def answer(
     return Answers(test, only_rows, judged, by_mode)
 
 
-def judged_rows(rows: Sequence[Row], *, soups: Sequence[str]) -> list[int]:
-    """Positions of the judged ones of some rows: those of shared texts at full size, then those by class."""
+def judged_rows(rows: Sequence[Row], *, soups: Sequence[str], drawn: int | None = None) -> list[int]:
+    """Positions of the judged ones of some rows: those of shared texts at full size, then those by class.
+
+    Baselines that are drawn have the size that tables show, `drawn`: more of their texts are evaluated for the curves.
+    """
+    drawn_names = {method.name for method in BASELINES if method.drawn}
     names = {CLASS_NAME.name, ENSEMBLE.name, GPT.name}
     for name in soups:
         names |= {row_name(name), random_beside(name), all_seeds(name)}
     largest: dict[tuple[str, tuple[int, ...]], int] = {}
     for r, row in enumerate(rows):
         is_whole = row.text is None and row.offsets == (0,)
-        if row.method not in names or not is_whole:
+        is_drawn = row.method in drawn_names and row.m == drawn
+        is_judged = row.method in names or is_drawn
+        if not (is_judged and is_whole):
             continue
         key = (row.method, row.seeds)
         if key not in largest or len(row.texts) > len(rows[largest[key]].texts):

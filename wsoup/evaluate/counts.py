@@ -213,13 +213,21 @@ def mean_prompts(row: Row, *, text_encoder: PromptEncoder) -> Tensor:
 
 
 def answers_of(
-    classifiers: Classifiers, *, tests: Sequence[TestSet], soups: Sequence[str] = (), shown: Sequence[Row] = ()
+    classifiers: Classifiers,
+    *,
+    tests: Sequence[TestSet],
+    soups: Sequence[str] = (),
+    drawn: int | None = None,
+    shown: Sequence[Row] = (),
 ) -> list[Answers]:
     """What the rows make of each dataset, whose image features are of the model that encoded them.
 
     The other arguments are those of `wsoup.evaluate.answers.answer`.
     """
-    return [answer(classifiers.of(test), test=test, soups=soups, shown=shown) for test in tests]
+    answers = []
+    for test in tests:
+        answers.append(answer(classifiers.of(test), test=test, soups=soups, drawn=drawn, shown=shown))
+    return answers
 
 
 def evaluate(answers: Sequence[Answers], *, tokenizer: Tokenizer, variant: str) -> pa.Table:

@@ -1,8 +1,8 @@
 """What the verdict of a run is computed from (`wsoup.report.verdict`): which images each judged row gets right.
 
-Judged rows are the class name, the 80 templates, every soup at full size, for each soup a control of as many random
-texts from the same pool with the same numbers of words, and the run's main soup with all seeds combined, as it is
-exported.
+Judged rows are the class name, the 80 templates, GPT descriptors, drawn texts as tables show them, every soup at full
+size, for each soup a control of as many random texts from the same pool with the same numbers of words, and the run's
+main soup with all seeds combined, as it is exported.
 """
 
 from collections.abc import Sequence
