@@ -3,8 +3,8 @@
 from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.pipeline import stage
+from wsoup.report.load import RunParams as Wanted
 from wsoup.report.record import as_written
-from wsoup.report.results import RunParams as Wanted
 from wsoup.report.run import write
 from wsoup.report.sentences import answer
 

@@ -14,8 +14,8 @@ from wsoup.base.errors import DataError
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED, Artifacts
 from wsoup.images.decode import load_rgb
+from wsoup.report.load import RunParams
 from wsoup.report.plots import evenly
-from wsoup.report.results import RunParams
 from wsoup.report.tables import Table, TableCells
 
 THUMBNAIL = 72

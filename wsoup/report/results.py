@@ -7,44 +7,22 @@ the mean of these over seeds and their standard deviation (n - 1).
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from wsoup.check.soups import Soups
-from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED
-from wsoup.evaluate.params import EvaluateParams, LandscapeParams, ReportParams
+from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.rows import Method
-from wsoup.finetune.params import FinetuneParams
 from wsoup.paper.settings import Settings
 from wsoup.paper.tables import COLUMNS
-from wsoup.params.inputs import Datasets, EncoderParams, FewshotParams
-from wsoup.params.section import Name, Sections, Seeds
-from wsoup.report.labels import TableRow, table
-from wsoup.report.lines import Line, read_lines
+from wsoup.report.labels import TableRow
+from wsoup.report.lines import Line
 
 ROLES = ("source", "xd", "dg")
 MEANS = {"xd": "XD mean", "dg": "DG mean"}
 PLACES = {"source": "source", **MEANS}
 """Where soups are judged: on the source's test images, and on targets of both roles."""
-
-
-class RunParams(Sections):
-    """The sections of params.yaml that reports depend on."""
-
-    seeds: Seeds
-    encoder: EncoderParams
-    datasets: Datasets
-    fewshot: FewshotParams
-    candidates: dict[str, Any]  # only compared, with the paper's and another run's
-    soups: Soups
-    finetune: FinetuneParams
-    heads: dict[Name, Any]  # only names are needed
-    evaluate: EvaluateParams
-    landscape: LandscapeParams
-    report: ReportParams
 
 
 @dataclass(frozen=True)
@@ -183,22 +161,17 @@ class Results:
         """Results of one row at the size that tables show; None where there are none."""
         lines = self._groups.get((variant, row.method.name, row.mode), ())
         lines = [line for line in lines if (line.offsets > 1) == row.offsets]
-        if not lines:
-            return None
-        size = row.m
-        if size is None and row.method.drawn:
-            size = self.evaluate.baseline_m if variant == PRETRAINED else self.evaluate.tuned_baseline_m
-        if size is None:
-            # Soups may end with other numbers of members for other seeds: each is shown whole.
-            largest: dict[int, int] = {}
-            for line in lines:
-                largest[line.seed] = max(line.m or 0, largest.get(line.seed, 0))
-            lines = [line for line in lines if (line.m or 0) == largest[line.seed]]
-        else:
-            lines = [line for line in lines if line.m == size]
+        lines = _of_size(lines, self._shown_size(variant, row))
         if not lines:
             return None
         return Cells(lines, self.seeds)
+
+    def _shown_size(self, variant: str, row: TableRow) -> int | None:
+        """The number of members that tables show of a row; None: all of them."""
+        if row.m is not None or not row.method.drawn:
+            return row.m
+        # More are drawn for the curves than the tables show.
+        return self.evaluate.baseline_m if variant == PRETRAINED else self.evaluate.tuned_baseline_m
 
     def curve(self, method: Method, *, mode: str) -> dict[int, Cells]:
         """The pretrained model by number of members, without offsets; only sizes for which every result is there."""
@@ -211,46 +184,12 @@ class Results:
         return {m: Cells(by_size[m], self.seeds) for m in sorted(by_size) if len(by_size[m]) == complete}
 
 
-def load_results(folder: Path, *, params: RunParams) -> Results:
-    """Read ``pretrained/results.parquet`` and, where they exist, ``<method>.parquet`` and ``heads/<head>.parquet``.
-
-    Raises:
-        MissingError, MismatchError: no results of the pretrained model; see `read_lines`.
-    """
-    pretrained = store.require(folder / PRETRAINED / "results.parquet", made_by="evaluate")
-    lines = read_lines(pretrained, variant=PRETRAINED, datasets=params.datasets)
-    about = store.table_attributes(pretrained)
-    trained: dict[str, Mapping[str, Any]] = {}
-    for variant, path in _files_of_trained(folder, params=params).items():
-        # A report of the pretrained rows is useful while a method is still being trained by hand.
-        if path.exists():
-            lines += read_lines(path, variant=variant, datasets=params.datasets)
-            trained[variant] = store.table_attributes(path)
-    sections = params.model_dump(mode="json", by_alias=True)
-    settings = Settings.of_run(sections, pools=about.get("pools", {}))
-    # Heads are fitted in closed form: they have no peak of training, and no log.
-    peaks = {name: trained[name]["peak_device_mib"] for name in params.finetune.methods if name in trained}
-    training = {variant: each["training"] for variant, each in trained.items() if each.get("training")}
-    return Results(
-        lines,
-        table(list(params.soups)),
-        roles={name: dataset.role for name, dataset in params.datasets.items()},
-        evaluate=params.evaluate,
-        facts=about["datasets"],
-        encoder=about["encoder"],
-        settings=settings,
-        parameters={variant: each["parameters"] for variant, each in trained.items()},
-        peak_device_mib=peaks,
-        members_kl={variant: each["members_kl"] for variant, each in trained.items()},
-        training=training,
-    )
-
-
-def _files_of_trained(folder: Path, *, params: RunParams) -> dict[str, Path]:
-    """Finetuned method or head -> its file of results."""
-    files = {}
-    for method in params.finetune.methods:
-        files[method] = folder / f"{method}.parquet"
-    for head in params.heads:
-        files[head] = folder / "heads" / f"{head}.parquet"
-    return files
+def _of_size(lines: Sequence[Line], size: int | None) -> list[Line]:
+    """The lines of rows with so many members; None: of the largest size of each seed."""
+    if size is not None:
+        return [line for line in lines if line.m == size]
+    # Soups may end with other numbers of members for other seeds: each is shown whole.
+    largest: dict[int, int] = {}
+    for line in lines:
+        largest[line.seed] = max(line.m or 0, largest.get(line.seed, 0))
+    return [line for line in lines if (line.m or 0) == largest[line.seed]]

@@ -18,9 +18,10 @@ from wsoup.report.accuracy import averages, finetuned_table, paper_tables, zero_
 from wsoup.report.answer import JudgedRun, judge_run, metrics
 from wsoup.report.counts import counts
 from wsoup.report.gains import gains
+from wsoup.report.load import RunParams, load_results
 from wsoup.report.memory import memory_of_searches, memory_table
 from wsoup.report.record import PAGE, Record, is_page
-from wsoup.report.results import Results, RunParams, load_results
+from wsoup.report.results import Results
 from wsoup.report.row_metrics import row_metrics
 from wsoup.report.sentences import answer_lines
 from wsoup.report.single_texts import single_texts

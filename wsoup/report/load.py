@@ -1,0 +1,78 @@
+"""The results of a run, read from the files that its stages wrote."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from wsoup.check.soups import Soups
+from wsoup.disk import store
+from wsoup.disk.files import PRETRAINED
+from wsoup.evaluate.params import EvaluateParams, LandscapeParams, ReportParams
+from wsoup.finetune.params import FinetuneParams
+from wsoup.paper.settings import Settings
+from wsoup.params.inputs import Datasets, EncoderParams, FewshotParams
+from wsoup.params.section import Name, Sections, Seeds
+from wsoup.report.labels import table
+from wsoup.report.lines import read_lines
+from wsoup.report.results import Results
+
+
+class RunParams(Sections):
+    """The sections of params.yaml that reports depend on."""
+
+    seeds: Seeds
+    encoder: EncoderParams
+    datasets: Datasets
+    fewshot: FewshotParams
+    candidates: dict[str, Any]  # only compared, with the paper's and another run's
+    soups: Soups
+    finetune: FinetuneParams
+    heads: dict[Name, Any]  # only names are needed
+    evaluate: EvaluateParams
+    landscape: LandscapeParams
+    report: ReportParams
+
+
+def load_results(folder: Path, *, params: RunParams) -> Results:
+    """Read ``pretrained/results.parquet`` and, where they exist, ``<method>.parquet`` and ``heads/<head>.parquet``.
+
+    Raises:
+        MissingError, MismatchError: no results of the pretrained model; see `read_lines`.
+    """
+    pretrained = store.require(folder / PRETRAINED / "results.parquet", made_by="evaluate")
+    lines = read_lines(pretrained, variant=PRETRAINED, datasets=params.datasets)
+    about = store.table_attributes(pretrained)
+    trained: dict[str, Mapping[str, Any]] = {}
+    for variant, path in _files_of_trained(folder, params=params).items():
+        # A report of the pretrained rows is useful while a method is still being trained by hand.
+        if path.exists():
+            lines += read_lines(path, variant=variant, datasets=params.datasets)
+            trained[variant] = store.table_attributes(path)
+    sections = params.model_dump(mode="json", by_alias=True)
+    settings = Settings.of_run(sections, pools=about.get("pools", {}))
+    # Heads are fitted in closed form: they have no peak of training, and no log.
+    peaks = {name: trained[name]["peak_device_mib"] for name in params.finetune.methods if name in trained}
+    training = {variant: each["training"] for variant, each in trained.items() if each.get("training")}
+    return Results(
+        lines,
+        table(list(params.soups)),
+        roles={name: dataset.role for name, dataset in params.datasets.items()},
+        evaluate=params.evaluate,
+        facts=about["datasets"],
+        encoder=about["encoder"],
+        settings=settings,
+        parameters={variant: each["parameters"] for variant, each in trained.items()},
+        peak_device_mib=peaks,
+        members_kl={variant: each["members_kl"] for variant, each in trained.items()},
+        training=training,
+    )
+
+
+def _files_of_trained(folder: Path, *, params: RunParams) -> dict[str, Path]:
+    """Finetuned method or head -> its file of results."""
+    files = {}
+    for method in params.finetune.methods:
+        files[method] = folder / f"{method}.parquet"
+    for head in params.heads:
+        files[head] = folder / "heads" / f"{head}.parquet"
+    return files
