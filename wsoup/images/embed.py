@@ -214,6 +214,8 @@ def embed_images(
             inputs = store.fingerprint([about, on_bad_image, *named.values()])
             shards.append(Shard(owner, inputs, compute, size=len(part)))
             parts.append((n, part))
+    # Here it is only learned which images a shard holds. Its features are read a second time, a block at a time, when
+    # they are written: 10^6 x 512 peak at 1.1 GiB that way, and at 7 GiB when all were kept from the first reading.
     done = finish_shards(shards, label=label, unit="image", ticks=True)
     skipped: list[dict[int, str]] = [{} for _ in lists]
     for (n, part), shard, payload in zip(parts, shards, done, strict=True):

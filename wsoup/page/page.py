@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-import vl_convert
 import yaml
 
 from wsoup import __version__
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.page.pictures import gallery, worst_errors
+from wsoup.page.vega import vega_script
 from wsoup.report.answer import JudgedRun
 from wsoup.report.labels import soup_title
 from wsoup.report.plots_landscape import interpolated
@@ -87,7 +87,7 @@ def write_page(path: str | Path, *, root: str | Path = ".", title: str = TITLE) 
         "gallery": gallery(artifacts, params=run.params),
         "encoder": yaml.safe_dump(encoder),
         "params": yaml.safe_dump(record.params, sort_keys=False),
-        "bundle": vl_convert.javascript_bundle(),  # type: ignore[call-arg]  # its stub asks for what is optional
+        "bundle": vega_script(),
     }
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     environment.filters |= {"script_json": script_json, "columns": shown_columns, "text": cell}

@@ -1,0 +1,26 @@
+"""Vega, which draws the page's figures, as one script."""
+
+from contextlib import suppress
+from importlib.metadata import version
+
+import vl_convert
+
+from wsoup.base.errors import MismatchError, MissingError
+from wsoup.disk import store
+
+
+def vega_script() -> str:
+    """JavaScript of Vega, Vega-Lite and Vega-Embed, all of the page's needs.
+
+    vl_convert puts it together in 1.4 processor seconds, more than all the rest of a page takes, and always alike. So
+    it is kept in the cache folder, one file for each version.
+    """
+    file = store.cache_dir() / "page" / f"vega-{version('vl-convert-python')}.js"
+    with suppress(MissingError, MismatchError):
+        return store.read_checked(file).decode()
+    script = vl_convert.javascript_bundle()  # type: ignore[call-arg]  # its stub asks for what is optional
+    # A folder that cannot be written to costs time, and no page.
+    with suppress(OSError):
+        store.make_cache_dir()
+        store.write_checked(file, script.encode())
+    return script
