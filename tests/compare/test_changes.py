@@ -14,7 +14,7 @@ import yaml
 from repository import commit, new_repository
 
 from wsoup.compare.changes import Change, changes
-from wsoup.compare.compare import compare
+from wsoup.compare.compare import compare, edited
 from wsoup.compare.revisions import WORKSPACE, Revision
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED
@@ -90,6 +90,31 @@ def test_seeds_are_paired_by_their_number_and_only_those_of_both_runs_count(tmp_
     assert (change.before, change.after, change.verdict.mean, change.by_image) == (50, 60, 10, True)
 
 
+def test_seeds_may_stand_in_any_order_in_the_table_of_counts(tmp_path):
+    """Right images are stacked by rising seed."""
+    before, after = tmp_path / "before", tmp_path / "after"
+    for folder, gain in ((before, 0), (after, 40)):
+        write_run(folder, {WHOLE: {2: 200 + gain, 1: 100 + gain}})
+        right = {seed: np.arange(N) < n + gain for seed, n in ((1, 100), (2, 200))}
+        write_right(folder, WHOLE, right=right)
+    change = change_of(before, after)
+    assert (change.before, change.after, change.by_image) == (37.5, 47.5, True)
+    assert change.verdict.level == pytest.approx(0.05)
+
+
+def test_a_score_mean_has_a_row_of_its_own(tmp_path):
+    """Results name its mode in a column, tables in the row."""
+    write_run(tmp_path, {"word_soup": {1: 100}, "word_soup_score_mean": {1: 200}})
+    lines = []
+    for mode, n_correct in (("centroid", 100), ("score_mean", 200)):
+        about = {"method": "word_soup", "mode": mode, "dataset": "photo", "n_images": N, "seed": 1}
+        lines.append(about | {"right": pack_right(np.arange(N) < n_correct)})
+    store.write_table(tmp_path / f"artifacts/results/{PRETRAINED}/right.parquet", pa.Table.from_pylist(lines))
+    right = Revision(WORKSPACE, root=tmp_path).right
+    counted = {row: int(of_row["photo"].sum()) for (_, row), of_row in right.items()}
+    assert counted == {"word_soup": 100, "word_soup_score_mean": 200}
+
+
 def test_right_images_that_do_not_fit_the_counts_are_not_paired(tmp_path):
     """An artifact of another run: the counts are what was reported."""
     before, after = tmp_path / "before", tmp_path / "after"
@@ -144,3 +169,20 @@ def test_datasets_with_other_test_images_are_named_and_not_compared(compared):
     assert "not compared, because their test images differ: photo" in shown
     assert not [line for line in shown if line.startswith("word soup, source")]
     assert shown[-1] == "no param changed: no change distinguishable from noise"
+
+
+def test_a_value_is_shown_whole_up_to_24_characters(compared):
+    counts = {"counts": {WHOLE: {1: 200}}}
+    shown = compared(counts, counts | {"k0": 24 * "x"})
+    assert shown[1] == f"params: soups.old.k0 4 -> {24 * 'x'}, soups.word.k0 4 -> {24 * 'x'}"
+
+
+def test_a_section_that_no_report_depends_on_is_no_edit(tmp_path):
+    write_run(tmp_path, {WHOLE: {1: 200}})
+    record = Revision(WORKSPACE, root=tmp_path).record
+    params = yaml.safe_load((tmp_path / "params.yaml").read_text())
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(params | {"embed": {"batch_size": 4}}))
+    assert edited(record, root=tmp_path) == []
+    params["soups"]["word"]["k0"] = 5
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(params))
+    assert edited(record, root=tmp_path) == ["params.yaml has changed since: soups.word.k0 4 -> 5; run `dvc repro`"]

@@ -66,6 +66,11 @@ def test_correlation_of_source_and_targets(surveyed):
     assert [row["kind"] for row in rows] == ["class name only", "descriptor", "descriptor", "descriptor"]
     assert (rows[1]["text"], rows[1]["source"], rows[1]["target"]) == ("sharp", 10.0, 20.0)
     assert rows[0]["correlation"] == 1.0
+    two = surveyed.with_name("two.parquet")
+    lines = store.read_table(surveyed).to_pylist()
+    kept = {rows[0]["text"], "", rows[1]["text"], rows[2]["text"]}
+    store.write_table(two, pa.Table.from_pylist([line for line in lines if line["text"] in kept]))
+    assert [row["correlation"] for row in plots.transfer(two)] == [None] * 3, "any line goes through two points"
 
 
 def test_a_text_cannot_end_the_script_of_dvcs_page(tmp_path):
@@ -106,6 +111,7 @@ def test_accuracy_against_numbers_stored():
     word = dict.fromkeys(CLASS_NAME, (5, 5))
     lines = both_seeds("word_soup", word, m=2, stored=7) + both_seeds("class_name", word, variant="ce", stored=0)
     lines += both_seeds("word_soup", word, variant="ce", m=2, stored=7)
+    lines += both_seeds("descriptor_soup", word, variant="ce", m=2, stored=7)  # as in the paper, not shown
     rows = plots.parameters(results(lines, parameters={"ce": 1000}), trained={"ce": "last_blocks"})
     shown = [row for row in rows if row["mean"] == "DG mean"]
     assert [(row["method"], row["trained"], row["texts"], row["stored"]) for row in shown] == [
@@ -119,7 +125,9 @@ def test_accuracy_against_numbers_stored():
 def test_divergence_has_every_logged_iteration_with_its_mean_over_seeds():
     """Only methods trained over a soup have any."""
     logged = {"half": [[(0, 0.2), (20, 0.1)], [(0, 0.4), (20, 0.3)]], "plain": [[(20, 0.0)], [(20, 0.1)]]}
-    rows = plots_training.members_kl(results(members_kl=logged | {"one_text": [], "head": []}), methods=METHODS)
+    rows = plots_training.members_kl(
+        results(members_kl=logged | {"one_text": [[(20, 0.3)]] * 2, "head": []}), methods=METHODS
+    )
     assert [(row["method"], row["lambda"], row["iteration"], row["kl"]) for row in rows] == [
         ("half", 0.5, 0, 0.3),
         ("half", 0.5, 20, 0.2),

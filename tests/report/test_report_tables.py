@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -71,6 +72,13 @@ def test_the_papers_mean_is_only_shown_for_the_same_datasets():
     roles = dict.fromkeys(("imagenetv2", "imagenet_sketch", "imagenet_a", "imagenet_r"), "dg")
     lines = both_seeds("class_name", dict.fromkeys(roles, (50, 50)))
     assert table(results(lines, roles=roles)).rows[0]["DG mean (paper)"] == 57.22
+    del roles["imagenetv2"]
+    with_source = {"imagenet": "dg", **roles}
+    lines = both_seeds("class_name", dict.fromkeys(with_source, (50, 50)))
+    assert "DG mean (paper)" not in table(results(lines, roles=with_source)).rows[0], "four, but with ImageNet"
+    row = table(results(layout="coop:dtd")).rows[0]
+    assert "dtd (paper)" in row
+    assert "eurosat (paper)" not in row, "a folder of another of the paper's datasets"
 
 
 def test_another_split_and_another_encoder_are_marked_with_the_reason():
@@ -137,6 +145,22 @@ def test_averages_are_rounded_means_by_variant_and_row():
     places = {"source": 60.0, "xd": 30.0, "dg": 30.0}
     assert entries["class_name"] == places | {f"{role} (std)": 0.0 for role in places}
     assert entries["word_soup"]["xd (std)"] == 2.828
+    lines = both_seeds("word_soup", {"dtd": (44, 46), "eurosat": (30, 21)}, m=2)
+    run = results(lines, roles={"dtd": "xd", "eurosat": "xd"})
+    assert averages(run)["pretrained"]["word_soup"]["xd"] == 35.25
+
+
+def test_figures_over_laion_stand_in_a_table_of_their_own():
+    """A run on ImageNet has the others, one on LAION that one alone."""
+    made = {}
+    for source in ("imagenet", "laion"):
+        roles = {source: "source", "dtd": "xd"}
+        lines = both_seeds("class_name", dict.fromkeys(roles, (50, 50)), variant="coop", stored=0)
+        run = results(lines, roles=roles, parameters={"coop": 1536})
+        made[source] = {table.name for table in paper_tables(run)}
+    assert made["laion"] <= {"laion_source"}
+    assert made["imagenet"]
+    assert "laion_source" not in made["imagenet"]
 
 
 def test_a_partial_row_has_no_mean():
@@ -156,6 +180,9 @@ def test_counts_cover_every_row_dataset_and_seed():
         13
     ].items()
     assert sum(row["n_correct"] for row in rows if row["row"] == "class_name") == 300
+    facts = {name: {"images": f"{name:*<16}{'f' * 48}"} for name in CLASS_NAME}
+    told = counts(replace(results(), facts=facts), together={}).rows
+    assert {row["images"] for row in told} == {f"{name:*<16}" for name in CLASS_NAME}
 
 
 def test_the_upper_bound_is_marked_as_no_result():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -114,6 +116,9 @@ def test_a_soup_is_compared_with_the_sample_of_its_own_pool(tmp_path):
 def test_a_gain_of_thirty_points_is_more_than_noise_and_no_gain_is_noise(judgement):
     assert gains(judgement)[0]["gain"] == pytest.approx(30, abs=8)
     assert all(row["low"] <= row["gain"] <= row["high"] for row in gains(judgement))
+    drawn = [(row["row"], row["place"]) for row in gains(judgement)]
+    assert len(set(drawn)) == len(drawn) == 2 * 3, "the run's soup once, all seeds together, and the other"
+    assert {row for row, _ in drawn} == {"word soup, all seeds", "soup any"}
     words = {(row["soup"], row["over"], row["on"]): row["verdict"] for row in verdict_table(judgement).rows}
     assert words["word soup", "class name only", "XD mean"] == "better"
     assert words["soup any", "Algorithm 2 (word soup)", "DG mean"] == "worse"
@@ -190,6 +195,54 @@ def test_a_soup_that_only_guesses_is_said_first(tmp_path):
     assert first.endswith(" %, and chance is 10.0 %.")
 
 
+def test_only_the_soup_can_be_no_better_than_guessing(tmp_path):
+    """A class name that guesses beside a soup that does not, and the reverse; chance is 10 per cent."""
+    guessing = judge(tmp_path, chances=CHANCES | {"class_name": 0.1})
+    assert {place.chance for place in guessing.answers.values()} == {None}
+    guessing = judge(tmp_path, chances=CHANCES | {"word_all_seeds": 0.1})
+    assert [place.chance for place in guessing.answers.values()] == pytest.approx([10.0] * 3)
+
+
+def test_metrics_have_two_digits(judgement):
+    """The class name's, of 400 images, are multiples of a quarter."""
+    known = {role: answer.accuracy["class_name"] for role, answer in judgement.answers.items()}
+    assert metrics(judgement)["class_name"] == known
+    assert any(value != round(value, 1) for value in known.values())
+
+
+def test_each_soup_has_its_own_random_texts_for_a_rival(tmp_path):
+    """0.8 against 0.5 of the images is better, 0.5 against 0.9 worse."""
+    judgement = judge(tmp_path, chances=CHANCES | {"random_beside_any": 0.9})
+    over_random = [judged for judged in judgement.comparisons if judged.rival == "random"]
+    assert {(judged.soup, judged.fixed.word) for judged in over_random} == {("word", "better"), ("any", "worse")}
+
+
+def test_a_head_that_is_as_good_as_the_soup_is_not_said_to_be_better(tmp_path):
+    write_head(tmp_path, "ridge", chance=0.8)
+    head = answer(judge(tmp_path, heads=["ridge"]))[-1].text
+    assert head.startswith("For photos of exactly these classes a head is not reliably better: source 8")
+
+
+def test_a_finetuned_method_is_judged_in_the_mode_of_its_soup(tmp_path):
+    """Only its centroids are kept here."""
+    write_method(tmp_path, "coop_diverse", chance=0.9)
+    made = {"methods": {"coop_diverse": "word"}, "method": "coop_diverse"}
+    with pytest.raises(MismatchError, match="does not say which images coop_diverse gets right"):
+        judge(tmp_path, mode="score_mean", **made)
+
+
+def test_the_sentence_says_with_which_texts_a_method_was_trained(tmp_path):
+    write_method(tmp_path, "coop", chance=0.9)
+    lines = store.read_table(tmp_path / "coop.parquet").to_pylist()
+    named = [line | {"method": "class_name"} for line in lines if line["method"] == "word_soup"]
+    lines += named + [line | {"method": "any_soup"} for line in named]
+    store.write_table(tmp_path / "coop.parquet", pa.Table.from_pylist(lines))
+    for soup, texts in (("word", "it"), ("class_name", "the class name"), ("any", "the soup any")):
+        said = answer(judge(tmp_path, methods={"coop": soup}, method="coop"))
+        (finetuned,) = [part.text for part in said if part.about == "finetuned"]
+        assert finetuned.startswith(f"Finetuning with {texts} (coop) adds points to the word soup: ")
+
+
 def test_a_method_whose_right_images_are_not_kept_names_the_next_step(tmp_path):
     write_method(tmp_path, "coop_diverse", chance=0.9)
     with pytest.raises(MismatchError, match="does not say which images coop_diverse gets right; run `dvc repro`"):
@@ -240,6 +293,20 @@ def test_one_of_three_datasets_says_nothing_about_other_datasets(tmp_path):
     assert {judged.resampled.word for judged in on_targets} == {"noise"}
 
 
+def test_an_interval_over_datasets_is_shown_unless_it_says_nothing_at_all(tmp_path):
+    roles = {"photo": "source", "pets": "xd", "eurosat": "xd"}
+    judgement = judge(tmp_path, soups={"word": WORD}, roles=roles)
+    one = next(judged for judged in judgement.comparisons if judged.role == "xd")
+    shown = {}
+    for low, high in ((-100.0, 100.0), (-100.0, 60.0), (-20.0, 100.0)):
+        resampled = replace(one.resampled, low=low, high=high)
+        told = replace(judgement, comparisons=[replace(one, resampled=resampled)])
+        row = verdict_table(told).rows[-1]
+        shown[low, high] = (row.get("low, other datasets"), row["verdict, other datasets"])
+    assert shown.pop((-100.0, 100.0)) == (None, "too few datasets")
+    assert {low for low, _ in shown.values()} == {-100.0, -20.0}
+
+
 def test_a_head_that_lacks_a_dataset_of_a_place_does_not_compete_there(tmp_path):
     write_head(tmp_path, "ridge", chance=0.95)  # on photo and sketch
     roles = {"photo": "source", "sketch": "xd", "pets": "xd"}
@@ -257,6 +324,8 @@ def test_a_finetuned_model_does_not_compete_for_photos(tmp_path):
     judgement = judge(tmp_path, **made)
     assert judgement.answers["source"].accuracy["finetuned"] == pytest.approx(99, abs=1)
     assert {said.advice.partition(":")[0] for said in judgement.answers.values()} == {"Use the word soup"}
+    for place in judgement.answers.values():
+        assert place.gains["finetuned", "soup"].word == "better"
 
 
 def test_the_curve_soup_is_not_judged(tmp_path):
