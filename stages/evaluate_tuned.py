@@ -12,7 +12,7 @@ from wsoup.evaluate.judged import with_right_images
 from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.testsets import load_tests
 from wsoup.finetune.starts import check_templates
-from wsoup.finetune.tuned import load_tuned, members_divergence_log, read_config
+from wsoup.finetune.tuned import load_tuned, members_divergence_log, read_tuned_config
 from wsoup.params.inputs import EmbedParams
 from wsoup.params.section import load
 from wsoup.pipeline import stage
@@ -39,7 +39,7 @@ def main(owner: Owner, method: str) -> None:
     material = load_material(run, tests)
     folders = {seed: artifacts.tuned(method, seed=seed) for seed in run.seeds}
     tuned = {seed: load_tuned(folder, encoder=encoder) for seed, folder in folders.items()}
-    config, tune = read_config(folders[run.seeds[0]])
+    config, tune = read_tuned_config(folders[run.seeds[0]])
     # Checked before training, too; a template of a target may have changed since, for which no training runs again.
     check_templates(tune, {test.name: test.template for test in tests}, source=run.source, tokenizer=encoder.tokenizer)
     seen = seen_by(run, tuned, tests=tests, batch_size=batch_size)

@@ -21,7 +21,7 @@ from wsoup.heads.zero_shot import class_texts, logit_scale_of
 from wsoup.params.section import load, one_of
 from wsoup.pipeline import stage
 from wsoup.runtime.work import finish_by_key
-from wsoup.search.rank.source import Source, identity, load_source
+from wsoup.search.rank.source import Source, identity_of_source, load_source
 from wsoup.soup.soup import Soup
 from wsoup.texts.run import Run, SourceParams
 from wsoup.towers.features import ImageFeatures, open_features
@@ -109,7 +109,7 @@ def fit(
 
     shards = {}
     for seed, soup in soups.items():
-        inputs = [identity(source, seed=seed), definition.kind, soup.as_json()]
+        inputs = [identity_of_source(source, seed=seed), definition.kind, soup.as_json()]
         shards[seed] = Shard(owner, inputs, partial(fitted, soup, seed))
     return finish_by_key(shards, label="head", unit="seed")
 

@@ -7,9 +7,9 @@ from functools import partial
 from wsoup.disk import store
 from wsoup.disk.shards import Owner, Shard
 from wsoup.evaluate.params import LandscapeParams
-from wsoup.evaluate.testsets import identity, load_tests
+from wsoup.evaluate.testsets import identity_of_tests, load_tests
 from wsoup.finetune.training_set import start_words
-from wsoup.finetune.tuned import load_tuned, read_config
+from wsoup.finetune.tuned import load_tuned, read_tuned_config
 from wsoup.params.section import load, one_of
 from wsoup.pipeline import stage
 from wsoup.runtime.work import finish_shards
@@ -39,7 +39,7 @@ def main(owner: Owner, method: str) -> None:
     soup = Soup.load(artifacts.soup(section.soup, seed=seed), encoder=pretrained.id)
     member = soup.texts[0]
     folder = artifacts.tuned(method, seed=seed)
-    _, tune = read_config(folder)
+    _, tune = read_tuned_config(folder)
     tuned = load_tuned(folder, encoder=pretrained)
     corners = landscape.find_corners(
         tuned, pretrained=pretrained, template=source.template, words=start_words(tune), member=member, seed=seed
@@ -51,7 +51,7 @@ def main(owner: Owner, method: str) -> None:
 
     rows = landscape.rows_of_points(steps=section.steps, margin=section.margin)
     # A shard is a row of points, not the whole plane, so that a kill costs little.
-    inputs = [tuned.id, source.template, member, identity(tests)]
+    inputs = [tuned.id, source.template, member, identity_of_tests(tests)]
     shards = [Shard(owner, [*inputs, row], partial(count, row), size=len(row)) for row in rows]
     counts: dict[landscape.Point, list[int]] = {}
     finished = finish_shards(shards, label=f"landscape {method}", unit="point")

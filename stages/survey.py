@@ -16,7 +16,7 @@ from wsoup.pipeline import stage
 from wsoup.runtime.work import finish_by_key
 from wsoup.search.pools.lists import read_pool
 from wsoup.search.pools.params import CandidatesParams
-from wsoup.search.rank.source import Source, identity, load_source
+from wsoup.search.rank.source import Source, identity_of_source, load_source
 from wsoup.soup.member import Member
 from wsoup.soup.soup import Soup
 from wsoup.studies.transfer import SCHEMA, Grid, sample, source_counts, transfer
@@ -48,8 +48,8 @@ def main(owner: Owner) -> None:
     chains = random_chains(read_pool(artifacts.pool("words")), lengths=lengths, seed=params.seeds[0])
     period = params.candidates.words.period
 
-    on_targets = [run.encoder.id, testsets.identity(tests), drawn, survey.m]
-    on_source = [identity(source), chains, period]
+    on_targets = [run.encoder.id, testsets.identity_of_tests(tests), drawn, survey.m]
+    on_source = [identity_of_source(source), chains, period]
     shards = {
         "descriptors": Shard(owner, on_targets, partial(surveyed, grid, m=survey.m)),
         "chains": Shard(owner, on_source, partial(counted, source, chains=chains, period=period)),

@@ -17,7 +17,7 @@ from wsoup.base.arguments import at_the_door
 from wsoup.base.errors import WsoupError
 from wsoup.base.validation import expectation, in_file
 from wsoup.disk import store
-from wsoup.finetune.tuned import read_config
+from wsoup.finetune.tuned import read_tuned_config
 from wsoup.report.lines import read_lines
 
 PYDANTICS = ("nput should", "Field required", "after validation", "Value error", "should have", "should match", "valid")
@@ -179,7 +179,7 @@ def test_a_results_file_and_a_tuned_model(tmp_path: Path) -> None:
     assert not any(word in str(raised.value) for word in PYDANTICS)
     (tmp_path / "config.json").write_text('{"tune": {"kind": "coop", "n_context": "four"}}')
     with pytest.raises(WsoupError, match="holds no tuned model or is damaged") as raised:
-        read_config(tmp_path)
+        read_tuned_config(tmp_path)
     assert not any(word in str(raised.value).replace("is not valid", "") for word in PYDANTICS)
 
 

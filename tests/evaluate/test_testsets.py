@@ -18,7 +18,7 @@ from wsoup.disk.files import Artifacts
 from wsoup.evaluate import testsets
 from wsoup.evaluate.answers import Answers, answer
 from wsoup.evaluate.rows import Row
-from wsoup.evaluate.testsets import ClassPrompts, OnDisk, TestSet, count_right, identity, load_tests
+from wsoup.evaluate.testsets import ClassPrompts, OnDisk, TestSet, count_right, identity_of_tests, load_tests
 from wsoup.studies.training import sample_images
 from wsoup.towers.features import ImageFeatures, write_features
 
@@ -85,9 +85,9 @@ def test_the_identity_of_test_sets_is_all_that_decides_their_counts():
         replace(test, image_features=moved),
         replace(test, labels=relabelled),
     ]
-    assert identity([test]) == identity([replace(test, attributes={"root": "elsewhere"})])
+    assert identity_of_tests([test]) == identity_of_tests([replace(test, attributes={"root": "elsewhere"})])
     for other in others:
-        assert identity([other]) != identity([test])
+        assert identity_of_tests([other]) != identity_of_tests([test])
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_blocks_from_disk_change_no_bit(held_and_on_disk, monkeypatch):
         return answer(pairs, test=test, soups=["word"], shown=rows[2:])
 
     whole = answered(held)
-    of_whole = identity([held])
+    of_whole = identity_of_tests([held])
     monkeypatch.setattr(testsets, "ROWS_PER_SHARD", 13)
     for test in held_and_on_disk:
         assert [block.start for block, _ in test.blocks()] == [0, 13, 26, 39]
@@ -131,7 +131,7 @@ def test_blocks_from_disk_change_no_bit(held_and_on_disk, monkeypatch):
             assert [int(right.sum()) for right in got.right.values()] == got.right_by_class[:2].sum(dim=1).tolist()
         decisions = decide(held.image_features, held.labels, means)
         assert count_right(test, means).tolist() == decisions.right.sum(dim=1).tolist()
-        assert identity([test]) == of_whole
+        assert identity_of_tests([test]) == of_whole
     samples = [sample_images([test], size=9)[0] for test in held_and_on_disk]
     assert torch.equal(samples[0].image_features, samples[1].image_features)
     assert samples[0].image_features.tolist() == held.image_features[samples[0].rows - 100].tolist()

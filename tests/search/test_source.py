@@ -11,7 +11,7 @@ import torch
 from wsoup.core.prompts import prompt
 from wsoup.core.scoring import decide, normalize
 from wsoup.search.rank.meter import Meter
-from wsoup.search.rank.source import Source, identity
+from wsoup.search.rank.source import Source, identity_of_source
 
 NAMES = ["red cat", "blue dog", "a rather small green bird"]
 TEMPLATE = "a photo of a {}."
@@ -43,11 +43,11 @@ def test_the_identity_of_images_is_their_features_and_labels(source):
     moved[5], named[5] = moved[6], 1 - named[5]
     for change in ({"image_features": moved}, {"labels": named}):
         changed = dataclasses.replace(source, **change)
-        assert identity(changed, seed=1) != identity(source, seed=1)
-        assert identity(changed, seed=2) == identity(source, seed=2), "image 5 is not of seed 2"
-        assert identity(changed) != identity(source)
+        assert identity_of_source(changed, seed=1) != identity_of_source(source, seed=1)
+        assert identity_of_source(changed, seed=2) == identity_of_source(source, seed=2), "image 5 is not of seed 2"
+        assert identity_of_source(changed) != identity_of_source(source)
     for change in ({"template": "{}."}, {"class_names": [*NAMES[:2], "bird"]}):
-        assert identity(dataclasses.replace(source, **change), seed=2) != identity(source, seed=2)
+        assert identity_of_source(dataclasses.replace(source, **change), seed=2) != identity_of_source(source, seed=2)
 
 
 def test_a_source_that_has_encoded_texts_can_be_sent_to_another_process(source):

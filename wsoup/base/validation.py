@@ -68,9 +68,9 @@ def expectation(problem: ErrorDetails, *, words: Mapping[str, str]) -> str:
     kind = problem["type"]
     context = problem.get("ctx", {})
     if kind == "literal_error":
-        return one_of(problem["input"], expected=context["expected"])
+        return _one_of(problem["input"], expected=context["expected"])
     if kind == "union_tag_invalid":
-        return one_of(context["tag"], expected=context["expected_tags"])
+        return _one_of(context["tag"], expected=context["expected_tags"])
     if kind == "is_instance_of":
         return CLASSES.get(context["class"], f"a {context['class']}")
     known = {**EXPECTED, **words}
@@ -83,7 +83,7 @@ def expectation(problem: ErrorDetails, *, words: Mapping[str, str]) -> str:
     return f"{message[0].lower()}{message[1:]}"
 
 
-def one_of(value: object, *, expected: str) -> str:
+def _one_of(value: object, *, expected: str) -> str:
     """What a value must be, given how pydantic lists it: ``'a', 'b' or 'c'``."""
     names = [name.strip(" '") for name in expected.replace(" or ", ", ").split(",")]
     listed = f"one of {', '.join(names)}"

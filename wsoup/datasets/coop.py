@@ -14,7 +14,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from wsoup.base.errors import DataError, MissingError, ParamsError
-from wsoup.datasets.listing import Label, ListedImage, Listing, listed, read_json, relative
+from wsoup.datasets.listing import Label, ListedImage, Listing, listed, read_json_as, relative
 from wsoup.datasets.paper import PAPER, PaperDataset
 from wsoup.datasets.walk import (
     SPLIT_FOLDERS,
@@ -22,8 +22,8 @@ from wsoup.datasets.walk import (
     names_of,
     prefix_of,
     read_class_names,
-    read_lines,
     require_folder,
+    stripped_lines,
     subfolders,
 )
 
@@ -95,7 +95,7 @@ def _json_splits(base: Path, *, place: Path, paper: PaperDataset, wanted: Collec
             f"{path} does not exist; put {paper.title}'s split file there (KaiyangZhou/CoOp, DATASETS.md); "
             "a random split would not be comparable, so none is made"
         )
-    by_split = read_json(path, dict[str, list[tuple[str, Label, str]]], expected=SPLIT_FILE)
+    by_split = read_json_as(path, dict[str, list[tuple[str, Label, str]]], expected=SPLIT_FILE)
     prefix = prefix_of(base, place / paper.images)
     rows: list[ListedImage] = []
     for split, images in by_split.items():
@@ -113,12 +113,12 @@ def _aircraft(base: Path, *, place: Path, wanted: Collection[str]) -> Listing:
     hint = "it comes with FGVC-Aircraft (docs/datasets.md)"
     prefix = prefix_of(base, place / "images")
     origin = str(place / "images_variant_*.txt")
-    names = read_lines(place / "variants.txt", hint=hint)
+    names = stripped_lines(place / "variants.txt", hint=hint)
     rows: list[ListedImage] = []
     for split in SPLIT_FOLDERS:
         if split not in wanted:
             continue
-        for line in read_lines(place / f"images_variant_{split}.txt", hint=hint):
+        for line in stripped_lines(place / f"images_variant_{split}.txt", hint=hint):
             # A variant's name may hold spaces, an image's number does not.
             image, _, variant = line.partition(" ")
             image_path = f"{prefix}{relative(image, origin=origin)}.jpg"

@@ -199,7 +199,7 @@ Checked = TypeVar("Checked")
 Label = Annotated[int, Field(ge=0, le=LARGEST_LABEL)]
 
 
-def read_json(path: Path, kind: type[Checked], *, expected: str) -> Checked:
+def read_json_as(path: Path, kind: type[Checked], *, expected: str) -> Checked:
     """A JSON file of a known shape, which `expected` describes.
 
     Raises:

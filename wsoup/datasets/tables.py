@@ -21,8 +21,18 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from wsoup.base import remote
 from wsoup.base.errors import DataError, MissingError
-from wsoup.datasets.listing import SPLIT_NAMES, Label, ListedImage, Listing, listed, read_json, refusing, relative, some
-from wsoup.datasets.walk import read_lines, require_folder, subfolders
+from wsoup.datasets.listing import (
+    SPLIT_NAMES,
+    Label,
+    ListedImage,
+    Listing,
+    listed,
+    read_json_as,
+    refusing,
+    relative,
+    some,
+)
+from wsoup.datasets.walk import require_folder, stripped_lines, subfolders
 from wsoup.disk.files import LARGEST_FILE, arrow_table, reason_of
 
 EXPECTED = "columns path, label and/or class_name, split (a CSV needs a header line that names them)"
@@ -65,7 +75,7 @@ def read(file: str, *, root: str, wanted: Collection[str], class_names: str | No
         raise MissingError(f"{path} does not exist; correct the file in layout 'manifest:{file}' (relative to root)")
     with refusing(path, expected=EXPECTED):
         columns = Columns.model_validate(_load(path))
-    names = None if class_names is None else read_lines(Path(class_names), hint="expected one class name per line")
+    names = None if class_names is None else stripped_lines(Path(class_names), hint="expected one class name per line")
     if columns.class_name is None and (columns.label is None or names is None):
         raise DataError(
             f"{path} has no class names; add a column class_name, or a column label and set class_names to a file with "
@@ -195,8 +205,8 @@ def read_saved(root: str, *, wanted: Collection[str]) -> Listing:
 
 def _saved_split(folder: Path) -> tuple[list[str], list[tuple[str, int]]]:
     """Class names of one split, and path (from its folder) and label of each image."""
-    files = read_json(folder / "state.json", _State, expected=SAVED).files
-    features = read_json(folder / "dataset_info.json", _Info, expected=SAVED).features
+    files = read_json_as(folder / "state.json", _State, expected=SAVED).files
+    features = read_json_as(folder / "dataset_info.json", _Info, expected=SAVED).features
     images = [name for name, feature in features.items() if feature.kind == "Image"]
     classes = [name for name, feature in features.items() if feature.kind == "ClassLabel" and feature.names]
     if len(images) != 1 or len(classes) != 1:

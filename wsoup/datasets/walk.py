@@ -87,7 +87,7 @@ def names_of(folders: Sequence[str], *, renamed: dict[str, str], origin: str) ->
     return [clean_class_name(renamed[folder]) for folder in folders]
 
 
-def read_lines(path: Path, *, hint: str) -> list[str]:
+def stripped_lines(path: Path, *, hint: str) -> list[str]:
     """The lines of a text file, stripped, without empty ones; MissingError with a hint if there is no such file."""
     if not path.is_file():
         raise MissingError(f"{path} does not exist; {hint}")

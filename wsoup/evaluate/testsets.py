@@ -163,7 +163,7 @@ def load_tests(
     return tests
 
 
-def identity(tests: Sequence[TestSet]) -> list[object]:
+def identity_of_tests(tests: Sequence[TestSet]) -> list[object]:
     """What determines the counts on these datasets, as JSON values for the resume key."""
     values: list[object] = []
     for test in tests:

@@ -144,7 +144,7 @@ def snapshots_in(folder: str | Path) -> list[int]:
         return sorted({_iteration(key) for key in file.keys()})  # noqa: SIM118 (no mapping)
 
 
-def read_config(folder: Path) -> tuple[dict[str, Any], TuneParams]:
+def read_tuned_config(folder: Path) -> tuple[dict[str, Any], TuneParams]:
     """What `save_tuned` wrote beside the weights, and what was tuned; raises as `load_tuned`."""
     config = store.read_object(store.require(folder / CONFIG, made_by="finetune"))
     with _undamaged(folder):
@@ -166,7 +166,7 @@ def load_tuned(folder: str | Path, *, encoder: Encoder, iteration: int | None = 
         MismatchError: the weights were trained on another encoder, do not fit config.json, or are damaged.
     """
     folder = Path(folder)
-    config, tune = read_config(folder)
+    config, tune = read_tuned_config(folder)
     store.check_encoder(config["encoder"], expected=encoder.id, where=folder)
     path = folder / WEIGHTS
     prefix = ""

@@ -12,7 +12,7 @@ from wsoup.runtime.peak import DevicePeak, highest
 from wsoup.search.grow.kind import AnySoup, right_on
 from wsoup.search.rank.meter import Meter
 from wsoup.search.rank.ranking import Ranked
-from wsoup.search.rank.source import Source, identity
+from wsoup.search.rank.source import Source, identity_of_source
 from wsoup.soup.member import COUNTED_TOGETHER, NOTHING, Cost, Member
 from wsoup.soup.soup import Soup
 
@@ -67,7 +67,7 @@ class Search:
             likelihood = self.ranked.log_likelihood.tolist()
         ranking = [self.ranked.texts, self.ranked.n_correct.tolist(), likelihood, self.ranked.period]
         kind = code.meanings(code.KINDS / f"{definition.kind}.py")
-        return [settings, kind, identity(self.source, seed=self.seed), ranking]
+        return [settings, kind, identity_of_source(self.source, seed=self.seed), ranking]
 
     def part(self, number: int) -> bytes:
         """Search the members of one part: JSON for `soup`."""

@@ -119,7 +119,7 @@ def check_fits(texts: Sequence[str], *, source: Source, origin: str | Path, othe
     tokens.check_fits(texts, stems=stems, tokenizer=source.encoder.tokenizer, origin=origin, step=step)
 
 
-def identity(source: Source, *, seed: int | None = None) -> dict[str, object]:
+def identity_of_source(source: Source, *, seed: int | None = None) -> dict[str, object]:
     """What determines the counts on the images of one seed, or of all, as JSON values for the resume key."""
     seeds = list(source.subsets) if seed is None else [seed]
     images = {}

@@ -27,7 +27,7 @@ from wsoup.disk.shards import Owner, Shard
 from wsoup.disk.store import pack_arrays, unpack_arrays
 from wsoup.runtime.peak import DevicePeak, highest
 from wsoup.runtime.work import finish_shards
-from wsoup.search.rank.source import Source, identity
+from wsoup.search.rank.source import Source, identity_of_source
 
 PEAK = "peak_device_mib"
 """In a shard, the highest device memory of its scoring in MiB, as an array of none or one."""
@@ -217,7 +217,7 @@ def scores_in_shards(
         label: label of the progress bar.
     """
     scoring = _Scoring(source, period)
-    about = identity(source)
+    about = identity_of_source(source)
     work = []
     for part in shards(texts, size=size):
         work.append(Shard(owner, [about, period, list(part)], partial(scoring.of, part)))
