@@ -45,6 +45,8 @@ frame.addEventListener("load", async () => {
     [f.id, f.querySelectorAll("svg .mark-line path, svg .mark-symbol path").length]);
   for (let i = 0; i < 99 && drawn().some(([, marks]) => !marks); i++) await new Promise((done) => setTimeout(done, 50));
   seen.figures = Object.fromEntries(drawn());
+  const isNarrow = (figure) => figure.querySelector("svg")?.clientWidth < 200;
+  seen.narrow = [...page.querySelectorAll(".figure")].filter(isNarrow).map((figure) => figure.id);
   seen.cut = [...page.querySelectorAll("svg text")].map((t) => t.textContent).filter((t) => t.endsWith("…"));
   const table = page.querySelector("table[data-name=zero_shot]");
   const column = [...table.querySelectorAll("th")].findIndex((head) => head.textContent === "XD mean");
@@ -73,15 +75,28 @@ frame.addEventListener("load", async () => {
 """
 
 
-WITHOUT_DATA = {"landscape", "landscape_lines"}
-"""Figures that the miniature has no data for."""
+PANELS = [{"method": "soft", "mean": mean} for mean in ("training images", "mean of the targets")]
+CORNERS = [{"x": x, "y": y, "error": 40 + x + 2 * y} for x, y in ((0, 0), (0, 1), (1, 0), (1, 1))]
+ENDS = [{"line": "to B, the soup", "place": place, "error": 40 + place} for place in (0, 1)]
+MADE = {
+    "landscape": [panel | corner for panel in PANELS for corner in CORNERS],
+    "landscape_lines": [panel | end for panel in PANELS for end in ENDS],
+}
+"""Data of the figures that the miniature has none for."""
 
 
 @pytest.fixture(scope="module")
 def page(project, tmp_path_factory) -> Path:
     """The page of the miniature project after its first run."""
     out = tmp_path_factory.mktemp("page") / "index.html"
-    return write_page(out, root=project.folder)
+    plots = project.folder / "reports/plots"
+    empty = {name: (plots / f"{name}.json").read_bytes() for name in MADE}
+    for name, points in MADE.items():
+        (plots / f"{name}.json").write_text(json.dumps(points))
+    write_page(out, root=project.folder)
+    for name, content in empty.items():
+        (plots / f"{name}.json").write_bytes(content)
+    return out
 
 
 def look(page: Path, *, width: int, dark: bool, folder: Path) -> tuple[dict, list[str]]:
@@ -107,8 +122,9 @@ def test_the_page_opens_sorts_draws_and_fits_the_window(page, width, dark, tmp_p
     seen, console = look(page, width=width, dark=dark, folder=tmp_path)
     assert console == []
     assert seen["errors"] == []
-    assert set(seen["figures"]) == {f"figure-{name}" for name in FIGURES if name not in WITHOUT_DATA}
+    assert set(seen["figures"]) == {f"figure-{name}" for name in FIGURES}
     assert all(marks > 0 for marks in seen["figures"].values())
+    assert seen["narrow"] == []
     assert seen["falling"] == sorted(seen["falling"], reverse=True)
     assert seen["rising"] == sorted(seen["rising"])
     assert len(set(seen["rising"])) > 1
