@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 import weakref
 
 import open_clip
@@ -16,6 +17,7 @@ from wsoup.params.inputs import EncoderParams
 from wsoup.towers import models as towers
 from wsoup.towers.encoder import check_device, choose_device, load_encoder
 from wsoup.towers.identity import config_digest, weights_digest
+from wsoup.towers.words import ByWord
 
 
 def test_the_id_of_an_encoder(tiny_encoder):
@@ -53,13 +55,37 @@ def test_features_are_the_models_and_normalised(tiny_encoder):
     assert torch.allclose(texts.norm(dim=-1), torch.ones(2), atol=1e-6)
 
 
-def test_a_text_is_tokenised_once(monkeypatch):
+def test_a_word_is_tokenised_once_and_so_is_a_text_that_needs_repair(monkeypatch):
     texts, cleaned = ["a photo of a cat,", "", " WHITE paws &amp; claws", "a" * 300], []
     tokenizer, theirs = towers.tokenizer_of("ViT-B-32"), open_clip.get_tokenizer("ViT-B-32")
     monkeypatch.setattr(tokenizer, "clean_fn", lambda text: cleaned.append(text) or theirs.clean_fn(text))
     for some in (texts, texts[::-1], [*texts, *texts]):
         assert tokenizer(some).equal(theirs(some))
-    assert cleaned == texts
+    assert cleaned == ["a", "photo", "of", "cat,", *texts[2:]]
+
+
+@pytest.mark.parametrize("clean", ["lower", "whitespace", "canonicalize"])
+def test_tokens_by_word_are_those_of_the_whole_text(clean):
+    """Of any ASCII text, in which "&", "<" and control characters occur often, and of contractions and numbers."""
+    theirs = open_clip.SimpleTokenizer(clean=clean)
+    by_word = ByWord(theirs.encode)
+    for text in (
+        "it's 3pm, don't_stop  now.",
+        "<start_of_text> a",
+        "a&amp;b",
+        "don't&#39;",
+        "caf\u00e9 (caf\u00e9)",
+        "a\tb\nc",
+    ):
+        assert list(by_word(text)) == theirs.encode(text), text
+    draw = random.Random(0)
+    for _ in range(2000):
+        letters = [
+            draw.choice("aB9 '_-.,&<;#\t\n~!?()") if draw.random() < 0.7 else chr(draw.randrange(128))
+            for _ in range(12)
+        ]
+        text = "".join(letters)
+        assert list(by_word(text)) == theirs.encode(text), repr(text)
 
 
 def test_a_batch_that_does_not_fit_into_memory_is_halved(tiny_encoder, monkeypatch):
