@@ -106,6 +106,16 @@ def test_a_causal_tower_with_a_replaced_part_takes_the_plain_path_with_a_warning
         assert not PromptEncoder(model, family("custom_text")[1], device=CPU).fast
 
 
+def test_a_cpu_takes_more_tokens_at_once_in_bf16(tiny_encoder):
+    """The plain way, whose batches are of whole contexts, does not."""
+    for dtype, tokens in ((None, 1024), (torch.bfloat16, 4096)):
+        encoder = PromptEncoder.of(dataclasses.replace(tiny_encoder, dtype=dtype))
+        assert encoder.tower is not None
+        in_bf16 = encoder.tower.packed_half
+        assert encoder._fast.texts.batch_tokens == (tokens if in_bf16 else 1024)
+        assert encoder._plain.batch_tokens == 16 * 1024
+
+
 @pytest.mark.parametrize("batch_tokens", [1, 40, 5000])
 @pytest.mark.parametrize("cache_bytes", [0, 100_000, 1 << 30])
 def test_neither_batch_nor_cache_changes_the_features(family, plain, batch_tokens, cache_bytes):

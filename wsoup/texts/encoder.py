@@ -20,6 +20,7 @@ from torch import Tensor
 
 from wsoup.base.arguments import Natural, Texts, Whole, at_the_door
 from wsoup.base.arrays import Device
+from wsoup.texts.batch_tokens import default_batch_tokens
 from wsoup.texts.coverage import read_tower
 from wsoup.texts.fast import FastTexts
 from wsoup.texts.joined import JoinedTexts
@@ -27,7 +28,7 @@ from wsoup.texts.models import check_texts, finite
 from wsoup.texts.plain import TOLERANCE, PlainTexts
 from wsoup.texts.splitting import SplitTokenizer
 from wsoup.texts.tokens import Tokenizer, Tokens, last_token
-from wsoup.texts.tower import TextTower, default_batch_tokens
+from wsoup.texts.tower import TextTower
 from wsoup.towers.encoder import Encoder
 
 PLAIN_BATCH = 16
@@ -78,8 +79,7 @@ class PromptEncoder:
         self.texts_encoded = 0
         self._origin: Encoder | None = None
         self._size = check_texts(model, tokenizer, device=self.device)
-        batch_tokens = batch_tokens or default_batch_tokens(self.device)
-        plain_tokens = PLAIN_BATCH * batch_tokens
+        plain_tokens = PLAIN_BATCH * (batch_tokens or default_batch_tokens(self.device, in_bf16=False))
         with torch.no_grad():
             self._plain = PlainTexts(model, tokenizer, device=self.device, dtype=dtype, batch_tokens=plain_tokens)
             covered = read_tower(model, dtype=dtype)
@@ -89,7 +89,8 @@ class PromptEncoder:
                 return
             tower, reads = covered
             self._splitter = SplitTokenizer(tokenizer, reads=reads, class_token=tower.class_token)
-            texts = FastTexts(tower, batch_tokens=batch_tokens, cache_bytes=cache_bytes)
+            fast_tokens = batch_tokens or default_batch_tokens(self.device, in_bf16=tower.packed_half)
+            texts = FastTexts(tower, batch_tokens=fast_tokens, cache_bytes=cache_bytes)
             self._fast = JoinedTexts(texts, self._splitter)
             self._verify()
 

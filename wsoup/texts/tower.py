@@ -25,13 +25,6 @@ from wsoup.core.linear import Linear
 from wsoup.texts.tokens import ClassToken
 from wsoup.towers.blocks import PackedBlock, split_heads
 
-CPU_BATCH_TOKENS = 1024
-"""Tokens in one forward pass: as many as fit a CPU's cache."""
-GPU_BATCH_TOKENS = 65536
-"""Likewise: as many as keep a GPU busy."""
-BYTES_PER_TOKEN = 1 << 17
-"""Most memory that one token takes in a forward pass: a small GPU gets smaller batches."""
-
 
 class TextTower:
     """A causal text tower with packed weights.
@@ -234,15 +227,6 @@ def _projection(tower: Any, *, dtype: torch.dtype) -> Linear | None:
     if isinstance(projection, nn.Linear):
         return Linear(projection.weight, projection.bias, dtype=dtype)
     return Linear(projection.T, None, dtype=dtype)
-
-
-def default_batch_tokens(device: torch.device) -> int:
-    """Tokens in one forward pass. On a GPU from its total, not its free memory: results may not depend on that."""
-    if device.type != "cuda":
-        return CPU_BATCH_TOKENS
-    memory = torch.cuda.get_device_properties(device).total_memory
-    fitting = memory // (2 * BYTES_PER_TOKEN)  # half of it is for weights and what is kept
-    return max(CPU_BATCH_TOKENS, min(GPU_BATCH_TOKENS, fitting))
 
 
 def additive(visible: Tensor) -> Tensor:
