@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -153,6 +154,38 @@ def test_a_restarted_driver_computes_only_the_missing_shards(tmp_path):
     done_again = sorted(int(path.name.partition("-")[2]) for path in tmp_path.glob("again-*"))
     assert done_again == left
     assert [int(part) for part in finished] == [i**2 for i in range(40)]
+
+
+TERMINATED = """
+from wsoup.runtime.ending import INTERRUPTED, interruptible
+
+try:
+    with interruptible():
+        {driver}
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+    raise SystemExit(INTERRUPTED)
+"""
+
+
+def test_a_terminated_driver_ends_in_its_own_words(tmp_path):
+    """Ray's own handler of SIGTERM prints its stack and aborts."""
+    indented = textwrap.indent(DRIVER.replace("driven", "ended"), " " * 8).strip()
+    shards = shards_of(square, n=1, name="ended")
+    process = subprocess.Popen(
+        [sys.executable, "-c", TERMINATED.format(driver=indented)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not shards[0].path.exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.terminate()
+    printed, errors = process.communicate(timeout=60)
+    assert (process.returncode, printed) == (130, "interrupted\n")
+    assert "SIGTERM received" not in errors
 
 
 def test_few_shards_are_under_way_while_the_driver_is_slow(tmp_path):

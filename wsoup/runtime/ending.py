@@ -9,6 +9,7 @@ import contextlib
 import os
 import signal
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -90,6 +91,20 @@ def interruptible() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def keeping_handlers() -> Iterator[None]:
+    """Put back the signal handlers that a library replaces in the block: Ray's prints its own stack and aborts."""
+    before = {number: signal.getsignal(number) for number in _heard()}
+    try:
+        yield
+    finally:
+        # Python allows this in its main thread alone, where stages and commands work.
+        if threading.current_thread() is threading.main_thread():
+            for number, handler in before.items():
+                if handler is not None:  # set by other than Python
+                    signal.signal(number, handler)
 
 
 def _heard() -> list[signal.Signals]:

@@ -22,6 +22,7 @@ from typing import Any, TypeAlias
 from wsoup.base.errors import MismatchError, WsoupError
 from wsoup.disk import code
 from wsoup.disk.files import reason_of
+from wsoup.runtime.ending import keeping_handlers
 from wsoup.runtime.environment import number_in
 from wsoup.runtime.memory import keep_memory
 from wsoup.runtime.threads import cores
@@ -96,7 +97,8 @@ def _connected() -> ModuleType:
             # Ray itself would count cores that this process may not use.
             options = {"address": "local", "include_dashboard": False, "num_cpus": cores()}
         try:
-            ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
+            with keeping_handlers():
+                ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
             raise WsoupError(f"RAY_ADDRESS={address}: no Ray cluster can be reached ({reason_of(error)})") from None
     return ray
