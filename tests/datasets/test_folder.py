@@ -6,12 +6,13 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from miniature import draw
 
 from wsoup.base.errors import DataError, MissingError
 from wsoup.datasets import folder
-from wsoup.datasets.listing import validated
+from wsoup.datasets.listing import Listing, Split, relative, validated
 
 
 def test_labels_follow_sorted_folders_and_paths_are_relative(tmp_path: Path) -> None:
@@ -156,3 +157,48 @@ def test_faulty_class_names(tmp_path: Path, text: bytes, message: str) -> None:
     (tmp_path / "classnames.txt").write_bytes(text)
     with pytest.raises(DataError, match=message):
         folder.read(str(tmp_path))
+
+
+def test_a_broken_link_to_class_names_is_an_error_and_not_taken_for_none(tmp_path: Path) -> None:
+    draw(tmp_path / "set/ant/1.png")
+    (tmp_path / "set/classnames.txt").symlink_to(tmp_path / "gone.txt")
+    with pytest.raises(MissingError, match=r"classnames.txt does not exist; expected one line per class"):
+        folder.read(str(tmp_path / "set"))
+
+
+def test_where_no_wanted_split_is_there_all_are_listed_for_the_error_to_name(tmp_path: Path) -> None:
+    draw(tmp_path / "train/ant/1.png")
+    listing = folder.read(str(tmp_path), wanted={"test"})
+    assert set(listing.splits) == {"train"}
+    with pytest.raises(DataError, match=r"has no split 'test', only train"):
+        listing.split("test")
+
+
+def test_labels_follow_the_names_as_they_are_capitals_first(tmp_path: Path) -> None:
+    for name in ("ant", "Zebra", "bee"):
+        draw(tmp_path / name / "1.png")
+    assert folder.read(str(tmp_path)).class_names == ["Zebra", "ant", "bee"]
+
+
+def test_a_class_may_be_empty_in_one_split_if_it_may_be_empty_at_all(tmp_path: Path) -> None:
+    for name in ("train/ant/1.png", "train/bee/1.png", "test/bee/2.png"):
+        draw(tmp_path / name)
+    (tmp_path / "test/ant").mkdir()
+    listing = folder.read(str(tmp_path), may_be_empty=True)
+    assert (listing.class_names, listing.splits["test"].labels.tolist()) == (["ant", "bee"], [1])
+    with pytest.raises(DataError, match=r"test/ant holds no images"):
+        folder.read(str(tmp_path))
+
+
+@pytest.mark.parametrize("label", [-1, 2])
+def test_labels_are_those_of_the_classes(label: int) -> None:
+    split = Split(["a.png", "b.png", "c.png"], np.array([0, 1, label]))
+    listing = Listing("root", ["ant", "bee"], {"test": split}, origin="a list")
+    with pytest.raises(DataError, match=rf"c.png \(test\) has label {label}, out of range for 2 classes \(0 to 1\)"):
+        validated(listing)
+
+
+@pytest.mark.parametrize("path", ["..", "a/../..", "a\\..\\..", "../a.png"])
+def test_a_listed_path_stays_inside_the_root(path: str) -> None:
+    with pytest.raises(DataError, match="leaves the dataset's root"):
+        relative(path, origin="a list")

@@ -69,3 +69,13 @@ def test_data_with_splits_is_not_divided_again(photos):
         splits(photos)
     with pytest.raises(ParamsError, match="test_fraction divides an imagefolder without a split; layout 'huggingface'"):
         splits(photos, layout="huggingface")
+
+
+def test_a_folder_that_holds_nothing_but_test_images_is_divided_already(in_tmp: Path) -> None:
+    for name in ("cat", "dog"):
+        (in_tmp / "photos/test" / name).mkdir(parents=True)
+        Image.new("RGB", (4, 4)).save(in_tmp / "photos/test" / name / "1.png")
+    with pytest.raises(
+        DataError, match=r"photos is divided into test already; test_fraction is for a folder of classes"
+    ):
+        splits(Path("photos"))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from miniature import draw
+from miniature import build_coop, draw
 from PIL import Image
 
 from wsoup.base.errors import DataError, MissingError, ParamsError
@@ -62,6 +62,19 @@ def test_the_order_of_the_listing_and_of_seeds_does_not_matter(root: Path) -> No
     built = manifest.build(backwards, name="mine", params=section, shots=4, seeds=[2, 1])
     assert built.table.equals(build(section, shots=4).table)
     assert [1, 2] in built.table["seeds"].to_pylist()
+
+
+def test_images_come_by_label_before_they_come_by_path(root: Path) -> None:
+    section = params(root, role="dg")
+    split = Split(["test/ant/0.png", "test/bee/0.png"], np.array([1, 0]))
+    listing = Listing(str(root), ["bee", "ant"], {"test": split}, origin="a list")
+    table = manifest.build(listing, name="mine", params=section, shots=1, seeds=[1]).table
+    assert table["path"].to_pylist() == ["test/bee/0.png", "test/ant/0.png"]
+
+
+def test_a_dataset_of_the_paper_may_have_any_name_in_params(tmp_path: Path) -> None:
+    section = params(build_coop(tmp_path / "data"), role="xd", layout="coop:caltech101")
+    assert manifest.read_listing("mine", params=section).class_names[0] == "caltech101 class 0"
 
 
 def test_a_target_lists_only_test_images(root: Path) -> None:
