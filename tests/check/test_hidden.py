@@ -8,7 +8,7 @@ import pytest
 from project import Project
 from small_world import write_image_folder
 
-from wsoup.check.hidden import hidden_from_dvc
+from wsoup.check.hidden import hidden_from_dvc, replaced_by_dvc
 
 
 @pytest.fixture
@@ -34,6 +34,20 @@ def test_the_run_itself_may_lie_in_the_folder_of_images(photos, monkeypatch):
 @pytest.mark.parametrize("root", ["none", "s3://bucket/photos"])
 def test_what_is_no_folder_here_hides_nothing(in_tmp, root):
     assert list(hidden_from_dvc(root)) == []
+
+
+IMPORT = "deps:\n- path: /etc/hostname\nouts:\n- path: 00.png\n"
+
+
+def test_an_import_that_replaces_images_is_named(photos):
+    """DVC would write what it names over them. What `dvc add` and `dvc import` leave there does nothing."""
+    (photos / "test/dog/x.dvc").write_text(IMPORT)
+    (photos / "test/frozen.dvc").write_text(f"frozen: true\n{IMPORT}")
+    (photos / "test/added.dvc").write_text("outs:\n- md5: d41d8cd98f00b204e9800998ecf8427e\n  path: dog\n")
+    (photos / "broken.dvc").write_text("deps: [")
+    (sentence,) = replaced_by_dvc(str(photos))
+    assert sentence.startswith(f"{photos}/test/dog/x.dvc is an import of DVC: `dvc repro` replaces files here")
+    assert list(replaced_by_dvc("none")) == []
 
 
 def test_a_run_refuses_images_that_dvc_would_not_watch(project: Project, tmp_path: Path):

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from wsoup.base import remote
 from wsoup.base.errors import DataError, WsoupError
 from wsoup.check.finding import Finding
+from wsoup.check.hidden import replaced_by_dvc
 from wsoup.check.left_out import left_out
 from wsoup.check.remembered import encoder_inputs, remembered
 from wsoup.check.whole import Params, covers
@@ -60,7 +61,7 @@ def _images(name: str, listing: Listing, *, params: Params, deep: bool) -> Itera
     for fact in _facts(name, listing, section=section, table=table):
         yield Finding("fact", name, fact)
     if section.layout == "imagefolder":
-        for line in left_out(section.root):
+        for line in [*left_out(section.root), *replaced_by_dvc(section.root)]:
             yield Finding("warning", name, line)
     for warning in _odd_names(class_names, layout=section.layout):
         yield Finding("warning", name, warning)

@@ -1,4 +1,4 @@
-"""Folders of images that DVC takes for projects of their own: it would not notice when what is in them changes."""
+"""DVC's own files among images: a `.dvc` folder hides images from it, and an import replaces them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from wsoup.base.errors import DataError
+from wsoup.base.errors import DataError, WsoupError
+from wsoup.check.left_out import files_in
 from wsoup.disk.files import shown
+from wsoup.params.reading import read_yaml
 
 
 def hidden_from_dvc(root: str) -> Iterator[DataError]:
@@ -25,6 +27,27 @@ def hidden_from_dvc(root: str) -> Iterator[DataError]:
             yield DataError(
                 f"{mark} makes its folder another project to DVC, which would not notice changed images there; remove "
                 f"{mark}"
+            )
+
+
+def replaced_by_dvc(root: str) -> Iterator[str]:
+    """A sentence for each .dvc file below a folder of images that `dvc repro` would take for an import to make again.
+
+    Args:
+        root: the folder; a URL or a missing folder holds none.
+    """
+    for path in files_in(root):
+        if not path.endswith(".dvc"):
+            continue
+        try:
+            file = read_yaml(path)
+        except WsoupError:
+            continue  # `dvc repro` says so, and does nothing
+        # What `dvc add` writes has no deps, and what `dvc import` writes is frozen.
+        if file.get("deps") and not file.get("frozen"):
+            yield (
+                f"{shown(path)} is an import of DVC: `dvc repro` replaces files here with what it names; remove it, or "
+                "`dvc freeze` it if it is yours"
             )
 
 
