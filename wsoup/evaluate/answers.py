@@ -4,6 +4,7 @@ The pass goes by blocks of images. Of each block only counts are kept, which ima
 the shown rows predict, so that test features may be larger than memory.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -25,14 +26,14 @@ class InMode:
     Attributes:
         right_by_class: correct images of each class, (R, C) int64.
         alignment, uniformity: of each row (`wsoup.core.scoring.mean_cosines`).
-        right: which images a row gets right, (N,) bool, by its position; of the judged rows.
+        right: which images a row gets right (`wsoup.evaluate.right.right_by_row`), by its position; of the judged rows.
         predicted: labels that a row predicts, (N,) int32, by its position; of the shown rows.
     """
 
     right_by_class: Tensor
     alignment: Sequence[float]
     uniformity: Sequence[float]
-    right: Mapping[int, np.ndarray]
+    right: Mapping[int, bytes]
     predicted: Mapping[int, np.ndarray]
 
 
@@ -68,7 +69,7 @@ class _Tally:
         self.n_images = n_images
         self.right_by_class = torch.zeros(classes.shape[:2], dtype=torch.int64, device=classes.device)
         # Made at once: a small result kept from every block would keep malloc from using the block's memory again.
-        self.right = {r: np.empty(n_images, dtype=bool) for r in judged}
+        self.right = {r: np.empty(math.ceil(n_images / 8), dtype=np.uint8) for r in judged}
         self.predicted = {r: np.empty(n_images, dtype=np.int32) for r in shown}
 
     def add(self, images: Tensor, labels: Tensor, block: slice) -> None:
@@ -78,8 +79,11 @@ class _Tally:
         n_classes = self.classes.shape[1]
         for r, of_row in enumerate(right):
             self.right_by_class[r] += torch.bincount(labels[of_row], minlength=n_classes)
+        # A block begins with a whole byte.
+        first = block.start // 8
         for r, kept in self.right.items():
-            kept[block] = right[r].cpu().numpy()
+            bits = np.packbits(right[r].cpu().numpy())
+            kept[first : first + len(bits)] = bits
         for r, kept in self.predicted.items():
             kept[block] = predicted[r].cpu().numpy()
 
@@ -91,7 +95,8 @@ class _Tally:
             own, others = mean_cosines(of_row[None], sums=sums, n_images=self.n_images)
             alignment.append(float(own))
             uniformity.append(float(others))
-        return InMode(self.right_by_class.cpu(), alignment, uniformity, self.right, self.predicted)
+        packed = {r: bits.tobytes() for r, bits in self.right.items()}
+        return InMode(self.right_by_class.cpu(), alignment, uniformity, packed, self.predicted)
 
 
 def answer(

@@ -15,7 +15,7 @@ from wsoup.core.scoring import MODES, Mode
 from wsoup.evaluate.answers import Answers
 from wsoup.evaluate.baselines import random_chains, random_descriptors
 from wsoup.evaluate.counts import answers_of, mean_texts
-from wsoup.evaluate.right import all_seeds, pack_right, random_beside
+from wsoup.evaluate.right import all_seeds, random_beside
 from wsoup.evaluate.rows import Material, Row, judged_soups
 from wsoup.evaluate.testsets import WHERE, TestSet
 from wsoup.texts.encoder import PromptEncoder
@@ -98,7 +98,7 @@ def right_images(answers: Sequence[Answers]) -> pa.Table:
             row = of_dataset.rows[r]
             for mode in MODES:
                 about = {"method": row.method, "mode": mode, **test.where, "n_images": len(test.labels)}
-                packed = pack_right(of_dataset.by_mode[mode].right[r])
+                packed = of_dataset.by_mode[mode].right[r]
                 for seed in row.seeds:
                     lines.append({**about, "seed": seed, "right": packed})
     return pa.Table.from_pylist(lines, schema=RIGHT)
@@ -117,7 +117,7 @@ def with_right_images(counts: pa.Table, answers: Sequence[Answers]) -> pa.Table:
             for r, right in of_dataset.by_mode[mode].right.items():
                 row = of_dataset.rows[r]
                 key = (of_dataset.test.name, row.method, mode, row.m, len(row.offsets))
-                kept[key] = pack_right(right)
+                kept[key] = right
     packed = []
     # The keys of `kept`: in this table they name a line, since the model has one seed.
     columns = counts.select(["dataset", "method", "mode", "m", "offsets"])

@@ -76,7 +76,7 @@ class TestSet:
     __test__ = False  # tells pytest that this is not a test class
 
     def blocks(self) -> Iterator[tuple[slice, Tensor]]:
-        """All images in order: the place of each block, and its features (n, D)."""
+        """All images in order: the place of each block, which starts at a multiple of 8, and its features (n, D)."""
         for start in range(0, len(self.labels), ROWS_PER_SHARD):
             block = slice(start, start + ROWS_PER_SHARD)
             yield block, self.image_features[block]
