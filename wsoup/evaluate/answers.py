@@ -81,9 +81,9 @@ class _Tally:
             self.right_by_class[r] += torch.bincount(labels[of_row], minlength=n_classes)
         # A block begins with a whole byte.
         first = block.start // 8
-        for r, kept in self.right.items():
+        for r, packed in self.right.items():
             bits = np.packbits(right[r].cpu().numpy())
-            kept[first : first + len(bits)] = bits
+            packed[first : first + len(bits)] = bits
         for r, kept in self.predicted.items():
             kept[block] = predicted[r].cpu().numpy()
 
