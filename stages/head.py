@@ -4,7 +4,7 @@ Heads are fitted and written before any test image is read.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -13,10 +13,13 @@ import pyarrow as pa
 from wsoup.check.soups import HeadParams, Heads
 from wsoup.disk import store
 from wsoup.disk.shards import Owner, Shard
+from wsoup.evaluate.baselines import ensemble_prompts
 from wsoup.evaluate.right import pack_right
 from wsoup.evaluate.rows import row_name
 from wsoup.heads.fewshot import checked
 from wsoup.heads.head import Head, best_head
+from wsoup.heads.in_turn import FEW
+from wsoup.heads.rows_in_turn import rows_in_turn
 from wsoup.heads.zero_shot import class_texts, logit_scale_of
 from wsoup.params.section import load, one_of
 from wsoup.pipeline import stage
@@ -25,6 +28,7 @@ from wsoup.search.rank.source import Source, identity_of_source, load_source
 from wsoup.soup.soup import Soup
 from wsoup.texts.run import Run, SourceParams
 from wsoup.towers.features import ImageFeatures, open_features
+from wsoup.towers.models import ensemble_templates
 
 ROLES = ("source", "dg")
 """Roles of datasets that may share the classes of a head."""
@@ -56,6 +60,7 @@ def main(owner: Owner, name: str) -> None:
     # Test images are read from here on, when nothing can be chosen by them any more.
     heads = [Head.load(artifacts.head(name, seed=seed)) for seed in run.seeds]
     lines = []
+    in_turn: dict[str, list[float]] = {}
     evaluated = store.read_object(artifacts.evaluated)["datasets"]
     for dataset in sorted(each["name"] for each in evaluated):
         # Opened rather than read: a test set may be larger than memory, and `counted` goes through it in blocks.
@@ -64,10 +69,13 @@ def main(owner: Owner, name: str) -> None:
         if same_classes and test.attributes["role"] in ROLES:
             for head in heads:
                 lines.append(counted(head, name=name, soup=definition.soup, test=test))
+        if dataset == run.source:
+            in_turn = judged(heads, source=source, test=test)
     attributes = run.about | {
         "parameters": heads[0].classifier.numel(),
         "members_kl": [],
         "soup": definition.soup,
+        "in_turn": in_turn,
         "left_out": [[head.kind, head.n_correct, head.n_images] for head in heads],
     }
     out = artifacts.results / "heads" / f"{name}.parquet"
@@ -146,6 +154,25 @@ def counted(head: Head, *, name: str, soup: str, test: ImageFeatures) -> dict[st
         "uniformity": math.nan,
         "right": pack_right(right),
     }
+
+
+def judged(heads: Sequence[Head], *, source: Source, test: ImageFeatures) -> dict[str, list[float]]:
+    """`rows_in_turn` for a run of one seed that has few test images of its source, else {}.
+
+    No head that is fitted for this is kept, so none of those that are has seen a test image.
+    """
+    if len(heads) > 1 or len(test.labels) >= FEW:
+        return {}
+    (seed,) = source.subsets
+    prompts = ensemble_prompts(source.template, class_names=source.class_names, templates=ensemble_templates())
+    return rows_in_turn(
+        heads[0],
+        seed=seed,
+        source=source,
+        features=test.features[:],
+        labels=test.labels,
+        prompts=prompts,
+    )
 
 
 if __name__ == "__main__":

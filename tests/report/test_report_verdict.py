@@ -55,7 +55,8 @@ def write_head(folder, name: str, *, chance: float) -> None:
         for data in ("photo", "sketch")
         for seed in (1, 2, 3)
     ]
-    store.write_table(folder / f"heads/{name}.parquet", pa.Table.from_pylist(lines))
+    attributes = {"soup": "word", "in_turn": {}}
+    store.write_table(folder / f"heads/{name}.parquet", pa.Table.from_pylist(lines), attributes=attributes)
 
 
 def write_method(folder, name: str, *, chance: float) -> None:

@@ -11,7 +11,7 @@ import torch
 from wsoup.base.errors import PoolError
 from wsoup.core.scoring import normalize
 from wsoup.search.grow.joint import JointSoup, fitted_scale, joint_soup, likely_on
-from wsoup.search.grow.sample import SampleSoup, drawn
+from wsoup.search.grow.sample import SampleSoup, drawn, drawn_from
 from wsoup.search.grow.top import TopSoup
 from wsoup.search.rank.ranking import Ranked
 from wsoup.soup.member import NOTHING
@@ -63,6 +63,14 @@ def test_a_sample_is_that_of_its_seed_and_may_be_the_whole_pool():
     assert sorted(drawn(3, m=3, seed=1)) == [0, 1, 2]
     with pytest.raises(PoolError, match="cannot sample 9 of 8 texts"):
         drawn(8, m=9, seed=1)
+
+
+def test_a_sample_of_the_whole_pool_is_the_same_however_the_pool_is_ranked():
+    definition = SampleSoup(kind="sample", pool="words", m=5, k1=None)
+    expected = [WORDS[i] for i in drawn_from(WORDS, m=5, seed=3)]
+    for order in (WORDS, WORDS[::-1], sorted(WORDS)):
+        members = definition.members(ranked(order, np.arange(40), np.zeros(40)), SimpleNamespace(seed=3), part=0)
+        assert [member.text for member in members] == expected
 
 
 # ------------------------------------------------------------------------------------------------ soup-aware growth

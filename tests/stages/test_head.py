@@ -100,6 +100,7 @@ def test_a_head_has_rows_for_datasets_of_its_classes_only(world):
     assert (line["n_correct"], line["n_images"]) == (by_hand, 60)
     about = store.table_attributes(RESULTS)
     assert (about["parameters"], about["soup"]) == (16 * 4, "word")
+    assert about["in_turn"] == {}, "120 test images judge alone"
     assert about["left_out"] == [["both", head_.n_correct, 20] for head_ in map(load, (1, 2))]
     assert store.read_table("artifacts/results/heads/plain.parquet")["method"][0].as_py() == "class_name"
 

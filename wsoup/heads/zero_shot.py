@@ -7,6 +7,7 @@ from torch import Tensor
 
 from wsoup.core import prompts
 from wsoup.core.scoring import normalize
+from wsoup.runtime.progress import progress
 from wsoup.soup.soup import Soup
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.tokens import check_fits
@@ -41,6 +42,14 @@ def class_texts(of: Soup, *, template: str, class_names: Sequence[str], text_enc
     """The soup's centroids on the CPU: (C, D)."""
     _, classifier = soup_features(of, template=template, class_names=class_names, text_encoder=text_encoder)
     return classifier.cpu()
+
+
+def prompt_texts(prompts: Sequence[Sequence[str]], *, text_encoder: PromptEncoder) -> Tensor:
+    """The centroid of each class's own prompts, on the CPU: (C, D)."""
+    means = []
+    for prompts_of_class in progress(prompts, label="templates", unit="class"):
+        means.append(text_encoder.encode(prompts_of_class).mean(dim=0))
+    return normalize(torch.stack(means)).cpu()
 
 
 def logit_scale_of(model: object) -> float:

@@ -13,12 +13,12 @@ from wsoup.api.model import checked_logit_scale
 from wsoup.core.scoring import normalize
 from wsoup.evaluate.baselines import ensemble_prompts
 from wsoup.heads.head import Head
-from wsoup.heads.zero_shot import class_texts, soup_features
+from wsoup.heads.zero_shot import class_texts, prompt_texts, soup_features
 from wsoup.images.features import encode_files
 from wsoup.photos.adaptation import adapted_to
 from wsoup.photos.estimation import Adapted
 from wsoup.photos.files import Photo
-from wsoup.runtime.progress import counting, progress
+from wsoup.runtime.progress import counting
 from wsoup.soup.member import Member
 from wsoup.soup.soup import Soup
 from wsoup.texts.encoder import PromptEncoder
@@ -38,10 +38,7 @@ def built_in_texts(name: str, *, class_names: Sequence[str], template: str, enco
         soup = Soup("class_name", 0, template, encoder.id, (Member(""),))
         return class_texts(soup, template=template, class_names=class_names, text_encoder=texts)
     prompts = ensemble_prompts(template, class_names=class_names, templates=ensemble_templates())
-    means = []
-    for prompts_of_class in progress(prompts, label="templates", unit="class"):
-        means.append(texts.encode(prompts_of_class).mean(dim=0))
-    return normalize(torch.stack(means)).cpu()
+    return prompt_texts(prompts, text_encoder=texts)
 
 
 @dataclass(frozen=True)

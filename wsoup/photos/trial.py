@@ -3,7 +3,7 @@
 As many photos of each class as it has, up to a number (shots), make the head; all others are held out and judge. The
 soup is a random sample of common words, which on photographs gained as much as any selection (docs/evidence.md), so
 that no row has seen a held-out photo. `wsoup.statistics.advice` decides, as for a pipeline's run; where few photos are
-held out, on all labelled ones in turn (`wsoup.photos.in_turn`).
+held out, on all labelled ones in turn (`wsoup.heads.in_turn`).
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ from wsoup.datasets.listing import some
 from wsoup.disk.store import write_bytes
 from wsoup.heads.fewshot import checked, duplicates
 from wsoup.heads.head import Head, best_head
+from wsoup.heads.in_turn import FEW, judged_in_turn
 from wsoup.heads.zero_shot import class_texts
 from wsoup.photos.classify import Classifier, built_in_texts
 from wsoup.photos.files import Photo
-from wsoup.photos.in_turn import FEW, judged_in_turn
 from wsoup.photos.labelled import LabelledPhotos
 from wsoup.photos.sheet import write_sheet
 from wsoup.photos.tables import write_rows
-from wsoup.search.grow.sample import drawn
+from wsoup.report.labels import random_soup
+from wsoup.search.grow.sample import drawn_from
 from wsoup.soup.member import Member
 from wsoup.soup.soup import Soup
 from wsoup.statistics.advice import HEAD, Advice, advise, in_words
@@ -48,7 +49,7 @@ WORDS = 64
 CONFIDENCE = 0.95
 CLASS_NAME = "class name"
 TEMPLATES = "80 templates"
-SOUP = f"soup of {WORDS} random words"
+SOUP = random_soup(WORDS, pool="words")
 WIDTH = 24
 """Columns of a row's name."""
 FEWEST = 5
@@ -67,7 +68,7 @@ class Trial:
         head: the head; None if a class has no photo to learn from.
         classifiers: of each row, the simplest first.
         notes: what was left out and why, one line each.
-        in_turn: how right each row is on all labelled photos (`judged_in_turn`), if few are held out.
+        in_turn: how right each row is on all labelled photos, if few are held out.
     """
 
     photos: LabelledPhotos
@@ -202,15 +203,16 @@ def trial(photos: LabelledPhotos, *, encoder: Encoder) -> Trial:
         classifiers[HEAD] = Classifier.of_head(head)
     in_turn = None
     if head is not None and int(held_out.sum()) < FEW:
-        in_turn = judged_in_turn(
+        judged = judged_in_turn(
             features[usable],
             photos.labels[usable],
             in_train=in_train[usable],
-            classifiers=classifiers,
-            texts=texts[SOUP],
             head=head,
+            texts=texts,
+            of_head=SOUP,
             seed=photos.seed,
         )
+        in_turn = {row: shares.numpy() for row, shares in judged.items()}
     paths = [photos.paths[i] for i in held_out.nonzero()[:, 0].tolist()]
     return Trial(photos, paths, features[held_out], photos.labels[held_out], soup, head, classifiers, notes, in_turn)
 
@@ -218,7 +220,7 @@ def trial(photos: LabelledPhotos, *, encoder: Encoder) -> Trial:
 def _sampled_soup(photos: LabelledPhotos, *, encoder: Encoder) -> Soup:
     """A soup of common words drawn at random."""
     words = common_words(COMMON_WORDS)
-    positions = drawn(len(words), m=WORDS, seed=photos.seed)
+    positions = drawn_from(words, m=WORDS, seed=photos.seed)
     members = tuple(Member(words[i]) for i in positions)
     return Soup("sample", photos.seed, photos.template, encoder.id, members, preprocessing=encoder.preprocessing)
 

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from wsoup.base.errors import MismatchError
 from wsoup.check.soups import SoupParams
 from wsoup.disk import store
@@ -17,7 +19,7 @@ from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.params import ReportParams
 from wsoup.evaluate.right import FILE, Right, all_seeds, right_by_row
 from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, judged_mode, judged_soups, row_name
-from wsoup.report.labels import soup_title
+from wsoup.report.labels import title_in_answer
 from wsoup.report.results import PLACES
 from wsoup.report.verdict import SoupVerdict, compare_soups
 from wsoup.statistics.advice import HEAD, advise, not_above_chance
@@ -119,7 +121,8 @@ def judge_run(
         for (method, its_mode), right in images.items():
             if its_mode == mode:
                 by_soup[name][method] = right
-    names = {"class_name": "class name", "templates": "80 templates", "soup": soup_title(report.soup)}
+    title = title_in_answer(report.soup, soup=soups[report.soup])
+    names = {"class_name": "class name", "templates": "80 templates", "soup": title}
     of_soup = by_soup[report.soup]
     pretrained = {"class_name": CLASS_NAME.name, "templates": ENSEMBLE.name, "soup": all_seeds(report.soup)}
     # Without the templates (evaluate.ensemble: false) there is one rival less.
@@ -130,9 +133,12 @@ def judge_run(
         names["finetuned"] = f"{report.method}, finetuned"
         rows["finetuned"] = _right_of_method(results, report.method, soup=method_soup, report=report)
     # One head answers for all: the first of params.yaml, so that none is picked by its test accuracy.
+    in_turn: dict[str, np.ndarray] = {}
     for head in heads[:1]:
-        (rows["head"],) = read_right(results / "heads" / f"{head}.parquet", made_by=f"head@{head}").values()
+        path = results / "heads" / f"{head}.parquet"
+        (rows["head"],) = read_right(path, made_by=f"head@{head}").values()
         names["head"] = HEAD
+        in_turn = _in_turn(path, report=report)
     places = _datasets_by_role(roles)
     answers = {}
     for role, datasets in places.items():
@@ -141,7 +147,11 @@ def judge_run(
         for key, right in rows.items():
             if right.keys() >= set(datasets):
                 there[key] = {dataset: right[dataset] for dataset in datasets}
-        answers[role] = _answer(there, names=names, n_classes=n_classes, report=report)
+        judged_in_turn = {}
+        if role == "source":
+            (source,) = datasets
+            judged_in_turn = {key: {source: in_turn[key]} for key in there if key in in_turn}
+        answers[role] = _answer(there, in_turn=judged_in_turn, names=names, n_classes=n_classes, report=report)
     return JudgedRun(
         soup=report.soup,
         method=report.method,
@@ -155,14 +165,33 @@ def judge_run(
     )
 
 
+def _in_turn(path: Path, *, report: ReportParams) -> dict[str, np.ndarray]:
+    """Shares of right answers of each row on all labelled images, if stage `head` judged them in turn.
+
+    It does where the source has few test images, with the centroids of the head's own soup.
+    """
+    about = store.table_attributes(path)
+    mode = judged_mode(report.soup, mode=report.mode)
+    is_judged_soup = about["soup"] == report.soup and mode == "centroid"
+    if not is_judged_soup:
+        return {}
+    return {row: np.array(shares) for row, shares in about["in_turn"].items()}
+
+
 def _answer(
-    rows: Mapping[str, Right], *, names: Mapping[str, str], n_classes: Mapping[str, int], report: ReportParams
+    rows: Mapping[str, Right],
+    *,
+    in_turn: Mapping[str, Right],
+    names: Mapping[str, str],
+    n_classes: Mapping[str, int],
+    report: ReportParams,
 ) -> PlaceAnswer:
-    """Compare the rows that are evaluated on one place."""
+    """Compare the rows that are evaluated on one place; `in_turn` has rows on all labelled images, or is empty."""
     beside = _judged(BESIDE, rows=rows, confidence=report.confidence)
     # A finetuned model does not compete where the question is what to use for photos: training is another effort.
     competing = {names[key]: right for key, right in rows.items() if key != "finetuned"}
-    advice = advise(competing, n_classes=n_classes, confidence=report.confidence)
+    in_turn_by_name = {names[key]: right for key, right in in_turn.items()}
+    advice = advise(competing, n_classes=n_classes, confidence=report.confidence, in_turn=in_turn_by_name or None)
     accuracy = {key: advice.accuracy[name] for key, name in names.items() if name in advice.accuracy}
     if "finetuned" in rows:
         accuracy["finetuned"] = _accuracy(rows["finetuned"])

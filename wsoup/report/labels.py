@@ -6,6 +6,7 @@ What is counted stands in `wsoup.evaluate.rows`, so that a change here runs stag
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from wsoup.check.soups import SoupParams
 from wsoup.evaluate.rows import (
     CLASS_NAME,
     CURVE,
@@ -144,3 +145,15 @@ def soup_title(name: str) -> str:
     """Label of a soup within a line: ``word soup``, ``soup word_k50``."""
     label = soup_label(name)
     return label[0].lower() + label[1:]
+
+
+def random_soup(m: int, *, pool: str) -> str:
+    """Name of a soup of random texts in the answer of a run and of `wsoup try`: ``soup of 64 random words``."""
+    return f"soup of {m} random {pool}"
+
+
+def title_in_answer(name: str, *, soup: SoupParams) -> str:
+    """Name of the run's soup in its answer: `random_soup` for a sample of its whole pool, else `soup_title`."""
+    if soup.kind == "sample" and soup.limit is None:
+        return random_soup(soup.m, pool=soup.pool)
+    return soup_title(name)

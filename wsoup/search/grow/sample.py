@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from wsoup.base.errors import PoolError
@@ -24,7 +25,19 @@ class SampleSoup(AnySoup):
 
     def members(self, ranked: Ranked, meter: Meter, *, part: int) -> list[Member]:
         """The whole soup."""
+        if self.k1 is None:
+            return ranked.singles(drawn_from(ranked.texts, m=self.m, seed=meter.seed))
         return ranked.singles(drawn(len(ranked.texts), m=self.m, seed=meter.seed))
+
+
+def drawn_from(texts: Sequence[str], *, m: int, seed: int) -> list[int]:
+    """Indices of m texts of a whole pool: the same texts in whatever order it is, so that nobody needs to rank it.
+
+    Raises:
+        PoolError: there are fewer than m.
+    """
+    alphabetical = sorted(range(len(texts)), key=texts.__getitem__)
+    return [alphabetical[i] for i in drawn(len(texts), m=m, seed=seed)]
 
 
 def drawn(n_texts: int, *, m: int, seed: int) -> list[int]:

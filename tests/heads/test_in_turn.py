@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 
+from wsoup.heads import in_turn
 from wsoup.heads.fewshot import FewShot
-from wsoup.photos import in_turn
-from wsoup.photos.in_turn import DRAWS, judged_in_turn
-from wsoup.statistics.advice import HEAD
+from wsoup.heads.in_turn import DRAWS, HEAD, each_once, judged_in_turn
+from wsoup.statistics import advice
 
 NAMES = ["left", "right"]
 LABELS = torch.tensor([0, 0, 0, 0, 0, 1, 1, 1, 1])
@@ -27,19 +27,17 @@ SWAPPED = on_a_circle([90, 0])
 """Texts that are near the photos of the other class."""
 
 
-class Weights:
-    """All that is asked of a classifier."""
-
-    def __init__(self, weights: torch.Tensor) -> None:
-        self.weights = weights
-
-
 def judged(**changed):
     given = {
         "in_train": IN_TRAIN,
-        "classifiers": {"class name": Weights(SWAPPED.T), HEAD: Weights(on_a_circle([4, 93]).T)},
-        "texts": SWAPPED,
-        "head": SimpleNamespace(logit_scale=1.0, class_names=NAMES, kind="both"),
+        "head": SimpleNamespace(
+            logit_scale=1.0,
+            class_names=NAMES,
+            kind="both",
+            classifier=on_a_circle([4, 93]).T,
+        ),
+        "texts": {"class name": on_a_circle([0, 90]), "soup": SWAPPED},
+        "of_head": "soup",
         "seed": 1,
     }
     return judged_in_turn(FEATURES, LABELS, **{**given, **changed})
@@ -47,7 +45,9 @@ def judged(**changed):
 
 def test_texts_are_judged_on_all_photos_and_heads_learn_what_texts_get_wrong():
     shares = judged()
-    assert shares["class name"].tolist() == [0.0] * 9
+    assert list(shares) == ["class name", "soup", HEAD], "the simplest first"
+    assert shares["class name"].tolist() == [1.0] * 9
+    assert shares["soup"].tolist() == [0.0] * 9
     assert shares[HEAD].tolist() == [1.0] * 9
 
 
@@ -72,6 +72,16 @@ def test_no_head_judges_a_photo_that_it_has_seen(monkeypatch):
 def test_a_photo_that_every_head_has_seen_is_left_out():
     all_of_one_class = torch.tensor([1, 1, 0, 0, 0, 1, 1, 1, 1], dtype=torch.bool)
     assert len(judged(in_train=all_of_one_class)[HEAD]) == 5
+
+
+def test_the_row_of_the_heads_is_called_as_advice_calls_it():
+    assert HEAD == advice.HEAD
+
+
+def test_copies_and_pictures_in_two_classes_are_not_judged():
+    features = on_a_circle([0, 0, 40, 90, 90])
+    labels = torch.tensor([0, 0, 0, 0, 1])
+    assert each_once(features, labels).tolist() == [True, False, True, False, False]
 
 
 def test_the_draws_depend_on_the_seed_alone():
