@@ -25,12 +25,19 @@ def test_fold_j_leaves_out_shot_j_of_each_class():
     assert shots.n_folds == 3
 
 
-def test_with_one_shot_the_defaults_and_a_note():
-    shots = few_shots(counts=(1, 1, 1))
+@pytest.mark.parametrize(
+    ("texts", "weight"),
+    [((0, 90, 180), 0.25), ((0, 90, 20), 0.65 - 0.4 * 2 / 3), ((90, 180, 0), 0.65)],
+    ids=["know all", "know two of three", "know none"],
+)
+def test_with_one_shot_texts_that_get_the_images_right_have_more_weight(texts, weight):
+    shots = FewShot(on_a_circle(1, 91, 181), torch.arange(3), on_a_circle(*texts).T, 10.0)
     chosen = choose(shots, kind="both")
-    torch.testing.assert_close(chosen.classifier, (Prototypes().fit(shots) + Ridge().fit(shots)) / 2)
-    assert (len(chosen.right), chosen.temperature, chosen.setting) == (0, 1.0, {"weight": 0.75, "penalty": 0.5})
-    assert "no class has two images to leave one out: default settings" in chosen.note
+    by_hand = (Prototypes(weight).fit(shots) + Ridge(0.5 / weight).fit(shots)) / 2
+    torch.testing.assert_close(chosen.classifier, by_hand)
+    assert chosen.setting == pytest.approx({"weight": weight, "penalty": 0.5 / weight})
+    assert (len(chosen.right), chosen.temperature) == (0, 1.0)
+    assert "no class has two images to leave one out: settings for one shot" in chosen.note
 
 
 @pytest.mark.parametrize("kind", [Prototypes, Ridge])

@@ -27,7 +27,7 @@ ROWS = 256
 """Images at a time, whose logits stay in the processor's cache: three times as fast."""
 STEPS = 24
 """Steps of that search, which leave an interval of 1e-4."""
-NOTHING_LEFT_OUT = "no class has two images to leave one out: default settings, uncalibrated probabilities"
+NOTHING_LEFT_OUT = "no class has two images to leave one out: settings for one shot, uncalibrated probabilities"
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def _best_setting(shots: FewShot, *, part: Kind) -> _Part:
     rows = shots.folds >= 0
     labels = shots.labels[rows]
     if not len(labels):
-        return _Part(part(), shots.one_hot[rows], 1.0)
+        return _Part(part.one_shot(shots), shots.one_hot[rows], 1.0)
     enough = 0.0
     counted: list[tuple[int, Prototypes | Ridge, Tensor]] = []
     for setting, logits in part.left_out(shots):

@@ -1,15 +1,15 @@
 """The kinds of heads: closed forms on few-shot images.
 
 They are functions of a `FewShot`: of features F (n, D), labels, class texts T (D, C) and the logit scale s. A kind is a
-frozen dataclass of its hyperparameters (a setting) with three functions:
+frozen dataclass of its hyperparameters (a setting) with four functions:
 
 * `settings` lists the settings to choose from, the one closest to the texts alone first,
 * `fit` fits a setting to few-shot images: a classifier W (D, C), with logits f W,
 * `left_out` yields for every setting the logits (n, C) of each image by a head fitted without its fold (rows of images
-  that are in no fold are meaningless).
+  that are in no fold are meaningless),
+* `one_shot` gives the setting for one image of each class, where nothing can be left out.
 
-Weights are in units of s, which makes them independent of the logit scale. Default hyperparameters are for one shot,
-where nothing can be left out (docs/notes/heads.md).
+Weights are in units of s, which makes them independent of the logit scale.
 """
 
 from __future__ import annotations
@@ -23,6 +23,21 @@ from torch import Tensor
 from wsoup.core.scoring import normalize
 from wsoup.heads.fewshot import FewShot
 
+ONE_SHOT = 0.65
+"""Weight of one image of each class where the texts get none of them right."""
+KNOWN = 0.4
+"""How much less it is where the texts get all of them right (docs/notes/heads.md)."""
+
+
+def one_shot_weight(shots: FewShot) -> float:
+    """Weight of an image beside its class's text, in units of s, if no setting can be tried on left-out images.
+
+    The texts have seen none of the images, so the share that they get right tells how much they know.
+    """
+    text_answers = shots.text_logits(shots.features).argmax(dim=1)
+    is_right = text_answers == shots.labels
+    return ONE_SHOT - KNOWN * float(is_right.double().mean())
+
 
 @dataclass(frozen=True)
 class Prototypes:
@@ -31,13 +46,18 @@ class Prototypes:
     The paper takes the nearest mean by squared distance, which for means of length 1 is the largest f.mu_c.
     """
 
-    weight: float = 0.75
+    weight: float
     """a / s."""
 
     @staticmethod
     def settings() -> list[Prototypes]:
         """Weights from 0, the texts alone, up to one that almost ignores them."""
         return [Prototypes(weight) for weight in (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0)]
+
+    @staticmethod
+    def one_shot(shots: FewShot) -> Prototypes:
+        """The less the texts know, the more weight."""
+        return Prototypes(one_shot_weight(shots))
 
     def fit(self, shots: FewShot) -> Tensor:
         """W (D, C)."""
@@ -73,13 +93,18 @@ class Ridge:
     X'(XX' + lambda I)^-1 R, whichever system is smaller.
     """
 
-    penalty: float = 0.5
+    penalty: float
     """lambda."""
 
     @staticmethod
     def settings() -> list[Ridge]:
         """A large lambda stays close to the texts; smaller ones than these err on photos in another style."""
         return [Ridge(penalty) for penalty in (30.0, 10.0, 3.0, 1.0, 0.3)]
+
+    @staticmethod
+    def one_shot(shots: FewShot) -> Ridge:
+        """The less the texts know, the smaller."""
+        return Ridge(0.5 / one_shot_weight(shots))
 
     def fit(self, shots: FewShot) -> Tensor:
         """W (D, C)."""

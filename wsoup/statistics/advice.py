@@ -1,9 +1,9 @@
 """Which of several classifiers to use on images like these: one decision for a folder of photos and for a whole run.
 
 Rows compete on the same held-out images, from the simplest to the most costly: class name, templates, soup, head. The
-head is named unless another row is ahead of it by more than half a standard error of their paired difference; otherwise
-the best row is, and of equal ones the simplest. Held-out photos are few where shots are few, and a head that has seen
-such photos is mostly better on new ones, so a doubt counts for it.
+head is named unless another row is ahead of it by more than two images and half a standard error of their paired
+difference; otherwise the best row is, and of equal ones the simplest. Held-out photos are few where shots are few, and
+a head that has seen such photos is mostly better on new ones, so a doubt counts for it.
 
 The rule was chosen on one half of a set of folders of photographs and confirmed on the other half. How often it names
 the best row, for each number of shots and held-out photos, is in docs/notes/heads.md. Where few are held out, all
@@ -26,7 +26,9 @@ from wsoup.statistics.noise import Verdict, compare_images, judge
 HEAD = "head"
 """The row that has seen labelled images of the same classes."""
 CLOSE = 0.5
-"""Standard errors by which another row must be ahead of it."""
+"""Standard errors by which another row must be ahead of it, beside `IMAGES`."""
+IMAGES = 2
+"""Images by which it must be ahead, too: among a dozen photos two are chance."""
 MOST_MORE = 1000
 """Further photos that anybody may be asked for."""
 
@@ -86,7 +88,8 @@ def advise(
     use = best
     if HEAD in right:
         lead = compare_images(right[best], right[HEAD]).fixed
-        if lead.mean <= CLOSE * lead.se:
+        doubt = CLOSE * lead.se + 100 * IMAGES / _n_images(right[HEAD])
+        if lead.mean <= doubt:
             use = HEAD
     sentence = _sentence(first, use, best, accuracy=accuracy, gains=gains)
     chance = not_above_chance(right[best], n_classes=n_classes, confidence=confidence)
@@ -116,24 +119,32 @@ def _advise_in_turn(
 
 
 def _doubt(rows: Mapping[str, Right], *, use: str, accuracy: Mapping[str, float], confidence: float) -> str:
-    """Whether the next row may be as good, and how many more photos would settle it; "" where there is no doubt."""
-    others = [name for name in accuracy if name != use]
-    if not others:
-        return ""
+    """Which other rows may be as good, and how many more photos would settle it; "" where there is no doubt."""
     right = _same_seeds(rows)
-    second = max(others, key=lambda name: round(accuracy[name], 9))
-    lead = compare_images(right[use], right[second]).fixed
-    low, _ = lead.interval(confidence)
-    if low > 0:
+    doubtful = []
+    closest = 0.0
+    for name in accuracy:
+        if name == use:
+            continue
+        lead = compare_images(right[use], right[name]).fixed
+        low, _ = lead.interval(confidence)
+        if low <= 0:
+            doubtful.append(f"the {name}")
+            # The interval's half shrinks with the square root of the number of photos.
+            longer = math.inf
+            if lead.mean > 0:
+                longer = (lead.mean - low) / lead.mean
+            closest = max(closest, longer)
+    if not doubtful:
         return ""
-    n_images = _n_images(rows[use])
-    if lead.mean > 0:
-        # The interval's half shrinks with the square root of the number of photos, until it is as long as the lead.
-        n_more = n_images * (((lead.mean - low) / lead.mean) ** 2 - 1)
-        if n_more <= MOST_MORE:
-            rounded = 10 * math.ceil(n_more / 10)
-            return f"The {second} may be as good: about {rounded} more labelled photos would settle it."
-    return f"The {second} may be as good, and even {MOST_MORE:,} more labelled photos may not settle it."
+    *first, last = doubtful
+    names = f"{', '.join(first)} and {last}" if first else last
+    may_be = f"{names[0].upper()}{names[1:]} may be as good"
+    n_more = _n_images(rows[use]) * (closest**2 - 1)
+    if n_more > MOST_MORE:
+        return f"{may_be}, and even {MOST_MORE:,} more labelled photos may not settle it."
+    rounded = 10 * math.ceil(n_more / 10)
+    return f"{may_be}: about {rounded} more labelled photos would settle it."
 
 
 def _n_images(row: Right) -> int:
@@ -168,7 +179,8 @@ def _sentence(first: str, use: str, best: str, *, accuracy: Mapping[str, float],
     if use != best and got[best] == got[use]:
         return f"Use the {use}: {got[use]}, as the {best}; but a {use} gains on new images."
     if use != best:
-        return f"Use the {use}: {got[use]}; the {best} ({got[best]}) is hardly ahead, and a {use} gains on new images."
+        ahead = f"the {best} ({got[best]}) is not reliably ahead"
+        return f"Use the {use}: {got[use]}; {ahead}, and a {use} gains on new images."
     return f"Use the {use}: {got[use]} instead of {got[first]} with the {first} alone, {in_words(gains[use])}."
 
 
