@@ -4,7 +4,9 @@ The guard decides without a label. Adaptation hurts where there are few images f
 almost nothing about the images, so that clusters get wrong names; where few of the classes occur, so that true classes
 are split among names; where many images are of no class; and where it overturns confident predictions. Where it works
 it predicts fewer classes than the texts did, or nearly all of them, and a second look (`wsoup.photos.second_look`)
-finds the same answers. Its limits come from labelled photographs (docs/notes/heads.md), the same for every pile.
+finds the same answers. It then goes only as far as the texts' own probabilities allow: if they are right, the changed
+answers cost no more than a few points. All limits come from labelled photographs (docs/notes/heads.md), and are the
+same for every pile.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from wsoup.base.arrays import Positive
 from wsoup.base.errors import DataError
 from wsoup.core.scoring import normalize
 from wsoup.photos.estimation import OFF, Adapted, Statistics, estimate, predict_softly
-from wsoup.photos.second_look import agreement, lift, parting, pull
+from wsoup.photos.second_look import agreement, cost, lift, parting, pull
 from wsoup.runtime import threads
 
 FEWEST = 8
@@ -34,12 +36,16 @@ MOST_OVERTURNED = 0.5
 """Largest share that may change however little the texts know."""
 SPREAD = 0.8
 """Effective classes, as a share of C, from which predictions may spread over more classes than the texts'."""
-LIFT = 0.4
-"""Smallest lift of a class, a log ratio: its text must favour the images that get it by half as much again."""
+LIFT = 0.55
+"""Smallest lift of a class, a log ratio: its text must favour the images that get it by three quarters more."""
 PARTING = 3.0
 """Largest parting: groups of foreign images become 3 to 10 times as distinct as the texts'; others, 1 to 2 times."""
 AGREEMENT = 0.75
 """Smallest agreement of the second look, for a pull of 1; in proportion to it."""
+COST = 0.07
+"""Accuracy, as a share, that the changed answers may lose if the texts' own probabilities are right."""
+STEPS = (1.0, 0.8, 0.65, 0.5, 0.4, 0.3, 0.2, 0.1)
+"""How far to go from the texts to the adapted classifier: the longest step within `COST`."""
 KEPT = ": kept the zero-shot classifier"
 
 
@@ -118,7 +124,23 @@ def _guarded(features: Tensor, *, zero_shot: Adapted, logit_scale: float) -> Ada
         )
     if rejection:
         return replace(zero_shot, note=rejection)
-    return adapted
+    return _within_cost(features, zero_shot=zero_shot, adapted=adapted)
+
+
+def _within_cost(features: Tensor, *, zero_shot: Adapted, adapted: Adapted) -> Adapted:
+    """The longest of `STEPS` towards an adapted classifier that costs the texts no more than `COST`."""
+    for share in STEPS:
+        classifier = torch.lerp(zero_shot.classifier, adapted.classifier, share)
+        bias = torch.lerp(zero_shot.bias, adapted.bias, share)
+        step = Adapted(classifier, bias, True, "")
+        lost = cost(features, zero_shot=zero_shot, by=step)
+        if lost <= COST:
+            return step
+    note = (
+        f"even a part of the adaptation would cost {100 * lost:.0f} points if the texts' own probabilities are right, "
+        f"more than {100 * COST:.0f} points{KEPT}"
+    )
+    return replace(zero_shot, note=note)
 
 
 def reject_adapted(texts: Statistics, adapted: Statistics, *, unchanged: float) -> str:

@@ -91,6 +91,21 @@ def lift(features: Tensor, *, zero_shot: Adapted, texts: Statistics, predictions
     return float(lifts.min())
 
 
+def cost(features: Tensor, *, zero_shot: Adapted, by: Adapted) -> float:
+    """Accuracy that the answers of `by` lose if the texts' own probabilities are right: a share of the images.
+
+    The mean of the text's probability of its own answer minus that of the answer of `by`; never negative.
+    """
+    lost = 0.0
+    for _, block in blocks(features, n_classes=len(zero_shot.bias)):
+        probabilities = zero_shot.logits(block).softmax(dim=1)
+        answers = by.logits(block).argmax(dim=1)
+        given = probabilities.gather(1, answers[:, None])[:, 0]
+        own = probabilities.amax(dim=1)
+        lost += float((own - given).sum(dtype=torch.float64))
+    return lost / len(features)
+
+
 def parting(features: Tensor, *, mean: Tensor, before: Tensor, after: Tensor) -> float:
     """How many times as far apart the groups of images are by predictions `after` (N,) as by `before` (N,)."""
     apart_before = _scatter(features, mean=mean, predictions=before)
