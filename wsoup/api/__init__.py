@@ -1,1 +1,1 @@
-"""What `import wsoup` offers: soups, images, accuracy, classify."""
+"""What `import wsoup` offers: soups, image features, heads, accuracy, models of other libraries."""

@@ -1,1 +1,1 @@
-"""Everything on disk: atomic writes, checksums, Zarr, Parquet, JSON, paths."""
+"""Everything on disk: atomic writes, shards, checksums, Parquet, JSON, paths."""

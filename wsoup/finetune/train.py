@@ -60,6 +60,7 @@ class Trainer:
         self.iterations = method.iterations or shared.iterations
         self.student = _student(encoder, source=source, method=method, seed=seed)
         self.parameters = self.student.trained()
+        # Soft descriptors with cross entropy are a CoOp ensemble, each trained on its own; ProDA trains all together.
         trains_in_turn = isinstance(method.tune, SoftDescriptorsTune) and not isinstance(method.loss, ProdaLoss)
         self.weights = AveragedWeights(
             self.parameters, ema=shared.ema, iterations=self.iterations, ensemble=trains_in_turn

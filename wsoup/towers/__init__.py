@@ -1,1 +1,1 @@
-"""The only importer of open_clip: a model, its configuration, preprocessing and identity."""
+"""The only importer of open_clip: a model, its configuration, preprocessing, identity and image features."""

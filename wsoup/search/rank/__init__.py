@@ -1,1 +1,1 @@
-"""Pools, what selection may see, and the ranking of all candidates, which does not depend on the kinds of soup."""
+"""What selection may see, and the ranking of all candidates, which does not depend on the kinds of soup."""
