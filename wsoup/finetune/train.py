@@ -136,7 +136,7 @@ class Trainer:
         if self.weights.begins_member(self.iteration):
             self.weights.begin_member(self.iteration)
             # Each member begins without the momentum of the one before.
-            self.optimizer.state.clear()
+            self.optimizer.momenta.clear()
         loss, logits, images, labels = self._with_gradients(self.weights.member(self.iteration))
         # Checked later, because that waits for the GPU.
         is_first = (self._not_finite < 0) & ~loss.isfinite()
@@ -147,7 +147,7 @@ class Trainer:
         for module in self.student.modules():
             if isinstance(module, LowRank):
                 module.pile_up()
-        self.scaler.step(self.optimizer)
+        self.scaler.step(self.optimizer)  # type: ignore[arg-type]  # of an optimizer it wants no more than ours has
         self.scaler.update()
         self.weights.update()
         self.batches.forget(self.iteration)
@@ -230,9 +230,8 @@ class Trainer:
         """Write weights, averages, momentum, loss scale, log and iteration; batches follow from the iteration."""
         tensors = self._state()
         for name, parameter in self.parameters.items():
-            state = self.optimizer.state.get(parameter)
-            if state:
-                tensors[f"momentum/{name}"] = state["momentum_buffer"]
+            if parameter in self.optimizer.momenta:
+                tensors[f"momentum/{name}"] = self.optimizer.momenta[parameter]
         for iteration, copies in self.snapshots.items():
             tensors |= {f"snapshot/{iteration}/{name}": weights for name, weights in copies.items()}
         values = {"iteration": self.iteration, "log": self.log, "scaler": self.scaler.state_dict()}
@@ -247,7 +246,7 @@ class Trainer:
             if key in live:
                 live[key].copy_(tensor)
             elif kind == "momentum":
-                self.optimizer.state[self.parameters[name]]["momentum_buffer"] = tensor.to(self.encoder.device)
+                self.optimizer.momenta[self.parameters[name]] = tensor.to(self.encoder.device)
             else:
                 iteration, _, weight = name.partition("/")
                 self.snapshots.setdefault(int(iteration), {})[weight] = tensor
