@@ -112,8 +112,8 @@ def checked_logit_scale(model: object) -> float:
     scale = logit_scale_of(model)
     if not SMALLEST_SCALE < scale < LARGEST_SCALE:  # NaN is in no order
         raise ParamsError(
-            f"the model's logit_scale is {scale:g} after exp(); expected a finite number above 0, such as CLIP's 100: "
-            "repair model.logit_scale"
+            f"the model's logit_scale is {scale:g} after exp(); expected a finite number above 0 and below "
+            f"{LARGEST_SCALE:g}, such as CLIP's 100: repair model.logit_scale"
         )
     return scale
 
