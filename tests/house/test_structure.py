@@ -119,6 +119,11 @@ def test_only_towers_texts_and_finetune_import_open_clip():
     assert {owner(p) for p in modules() if "open_clip" in imported_packages(p)} <= {"towers", "texts", "finetune"}
 
 
+def test_only_one_module_imports_torchvision():
+    """Whoever imports it first decides whether torch's compiler is loaded with it, a second of every process."""
+    assert [p.as_posix() for p in modules() if "torchvision" in imported_packages(p)] == ["wsoup/towers/library.py"]
+
+
 def test_only_features_imports_zarr():
     assert [p.as_posix() for p in modules() if "zarr" in imported_packages(p)] == ["wsoup/towers/features.py"]
 

@@ -11,7 +11,6 @@ import torch
 from PIL import Image
 from pydantic import BeforeValidator, Field, PlainValidator, ValidatorFunctionWrapHandler, WrapValidator
 from torch import Tensor
-from torchvision.transforms import Normalize
 
 from wsoup.api import loaders
 from wsoup.api.arguments import Precision
@@ -25,6 +24,7 @@ from wsoup.images.pixels import check_finite, dtype_of_pixels, encode_pixels
 from wsoup.runtime.progress import counting, tick
 from wsoup.texts.models import check_has, matrix_from, output_of
 from wsoup.towers.encoder import Encoder, preprocessing_of
+from wsoup.towers.library import transforms
 
 
 def _image(value: object) -> str | Image.Image:
@@ -160,7 +160,7 @@ def _check_preprocess(preprocess: Callable[[Image.Image], Tensor], *, model: Any
     matrix_from("model.encode_image", lambda: model.encode_image(pixels), n=1)
     own = preprocessing_of(model)
     for step in getattr(preprocess, "transforms", ()):
-        if isinstance(step, Normalize) and own:
+        if isinstance(step, transforms.Normalize) and own:
             same_mean = np.allclose(step.mean, own["mean"], atol=1e-4)
             same_std = np.allclose(step.std, own["std"], atol=1e-4)
             if not (same_mean and same_std):

@@ -6,14 +6,12 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torchvision.transforms import Compose, Normalize, ToTensor
-from torchvision.transforms.functional import pil_to_tensor
 
 from wsoup.base.errors import ModelError
 from wsoup.disk.files import shown
 from wsoup.images.vit import fast_images
 from wsoup.towers.encoder import Encoder
-from wsoup.towers.library import MaybeConvertMode
+from wsoup.towers.library import MaybeConvertMode, transforms
 
 
 def in_two_steps(
@@ -25,12 +23,17 @@ def in_two_steps(
     results are the same to the bit. Of any other the first step is everything.
     """
     match preprocess:
-        case Compose(
-            transforms=[*resize, MaybeConvertMode(mode="RGB") as to_rgb, ToTensor(), Normalize() as normalize]
+        case transforms.Compose(
+            transforms=[
+                *resize,
+                MaybeConvertMode(mode="RGB") as to_rgb,
+                transforms.ToTensor(),
+                transforms.Normalize() as normalize,
+            ]
         ):
             # Divided by a tensor, because CUDA multiplies by 1 / 255 where it is given a number.
             to_floats = lambda pixels: normalize(pixels / torch.tensor(255.0, device=pixels.device))  # noqa: E731
-            return Compose([*resize, to_rgb, pil_to_tensor]), to_floats
+            return transforms.Compose([*resize, to_rgb, transforms.functional.pil_to_tensor]), to_floats
     return preprocess, lambda pixels: pixels
 
 

@@ -1,4 +1,4 @@
-"""open_clip, imported without torch's compiler, timm and transformers until they are used.
+"""open_clip and torchvision, imported without torch's compiler, timm and transformers until they are used.
 
 Four imports cost every process a second or more each, and a pipeline is twenty short processes.
 `torchvision.ops.roi_align` imports a function from `torch._dynamo.utils`, which loads torch._dynamo, torch._inductor
@@ -87,3 +87,4 @@ with deferring():
     import open_clip as open_clip
     from open_clip.transform import MaybeConvertMode as MaybeConvertMode
     from open_clip.transformer import VisionTransformer as VisionTransformer
+    from torchvision import transforms as transforms
