@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
@@ -10,11 +12,15 @@ import torch
 from heads_cases import few_shots, on_a_circle, unit
 
 from wsoup.base.errors import DataError, MismatchError, ParamsError
+from wsoup.heads import choose as choose_module
 from wsoup.heads import fewshot
 from wsoup.heads.choose import choose, fit_temperature, log_loss, slack, threshold
 from wsoup.heads.fewshot import FewShot, checked
-from wsoup.heads.kinds import Prototypes, Ridge
-from wsoup.heads.zero_shot import logit_scale_of
+from wsoup.heads.kinds import PARTS, Prototypes, Ridge
+from wsoup.heads.zero_shot import logit_scale_of, soup_features
+from wsoup.soup.member import Member
+from wsoup.soup.soup import Soup
+from wsoup.texts.encoder import PromptEncoder
 
 NAMES = ["cat", "dog", "bird", "fish"]
 
@@ -169,3 +175,52 @@ def test_copies_are_found_however_far_apart_they_lie(monkeypatch):
 def test_the_logit_scale_of_a_model_is_the_exponential_of_what_it_learns():
     assert logit_scale_of(SimpleNamespace(logit_scale=torch.tensor(math.log(50.0)))) == pytest.approx(50.0)
     assert logit_scale_of(SimpleNamespace()) == logit_scale_of(SimpleNamespace(logit_scale=None)) == 100.0
+
+
+@dataclass(frozen=True)
+class ByHand:
+    """A kind whose left-out logits are known: all right by a hair; half of them right by far; all wrong."""
+
+    number: float = 0.0
+
+    @staticmethod
+    def left_out(shots: FewShot) -> Iterator[tuple[ByHand, torch.Tensor]]:
+        sign = 2 * shots.one_hot - 1
+        half = (shots.folds % 2)[:, None]
+        margins = {0.0: 1e-6, 1.0: torch.where(half == 0, 2.0, -0.02), 2.0: -1.0}
+        for number, margin in margins.items():
+            yield ByHand(number), margin * sign
+
+    def fit(self, shots: FewShot) -> torch.Tensor:
+        return torch.full((shots.features.shape[1], shots.n_classes), self.number, dtype=torch.float64)
+
+
+def test_a_setting_with_fewer_right_images_loses_whatever_its_probabilities(monkeypatch):
+    """The second would have the smallest loss, with half of its images right."""
+    monkeypatch.setitem(PARTS, "by hand", (ByHand,))
+    shots = few_shots(counts=(10, 10))
+    losses = []
+    for _, logits in ByHand.left_out(shots):
+        temperature = fit_temperature(logits, shots.labels)
+        losses.append(log_loss(logits, shots.labels, temperature=temperature))
+    assert min(losses) == losses[1]
+    assert choose(shots, kind="by hand").setting == {"number": 0.0}
+
+
+def test_a_loss_is_a_mean_over_images_whatever_their_number(monkeypatch):
+    """Ten images, in blocks of three."""
+    monkeypatch.setattr(choose_module, "ROWS", 3)
+    logits = torch.randn(10, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    labels = torch.arange(10) % 4
+    expected = float(torch.nn.functional.cross_entropy(logits / 2, labels))
+    assert log_loss(logits, labels, temperature=2.0) == pytest.approx(expected)
+
+
+def test_texts_of_a_soup_are_centroids_or_the_mean_of_its_features(tiny_encoder):
+    soup = Soup("top", 1, "a {}.", tiny_encoder.id, (Member("sharp"), Member("which is red")))
+    about = {"template": "a {}.", "class_names": ["cat", "dog"], "text_encoder": PromptEncoder.of(tiny_encoder)}
+    features, centroids = soup_features(soup, mode="centroid", **about)
+    again, means = soup_features(soup, mode="score_mean", **about)
+    torch.testing.assert_close(means, again.mean(dim=0))
+    torch.testing.assert_close(centroids, unit(features.mean(dim=0)))
+    assert float(means.norm(dim=1).max()) < 0.9999

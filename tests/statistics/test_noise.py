@@ -246,3 +246,11 @@ def test_counts_of_none_and_of_all_have_half_an_image_more_on_each_side():
 )
 def test_other_datasets_and_other_seeds_both_vary(differences, se):
     assert over_datasets(np.array(differences)).se == pytest.approx(se)
+
+
+def test_half_an_image_gained_and_half_lost_are_shared_among_datasets():
+    """Ten images of each of two datasets, none changed: a quarter of an image more on either side of 11 in each."""
+    same = {name: np.ones((1, 10), dtype=bool) for name in ("pets", "cars")}
+    estimate = compare_images(same, same).fixed
+    of_one = (1e4 * 0.5) / (11 - 1) / 11
+    assert (estimate.mean, estimate.se) == (0, pytest.approx(math.sqrt(2 * of_one / 4)))
