@@ -395,3 +395,52 @@ def test_a_failing_disk_is_an_error_and_one_without_sync_is_not(tmp_path, monkey
     with pytest.raises(StorageError, match="Input/output error") if ends else contextlib.nullcontext():
         store.write_json(tmp_path / "out.json", {})
     assert (tmp_path / "out.json").exists() != ends
+
+
+def test_an_encoder_with_more_to_its_id_is_another_one():
+    """Tuned weights are the pretrained encoder's id and more."""
+    pretrained = {"model": "ViT-B-16", "pretrained": "openai"}
+    tuned = pretrained | {"method": "coop", "seed": 1}
+    store.check_encoder(tuned, expected=dict(reversed(tuned.items())), where="x")
+    for actual, expected in ((tuned, pretrained), (pretrained, tuned)):
+        with pytest.raises(MismatchError, match=r"x was made with another encoder \(method: .*, seed: "):
+            store.check_encoder(actual, expected=expected, where="x")
+
+
+def test_a_checksum_of_arrays_is_of_their_names_types_and_shapes_too():
+    zeros = np.zeros((2, 3), dtype=np.float32)
+    others = [
+        {"b": zeros},
+        {"a": zeros.reshape(3, 2)},
+        {"a": zeros.view(np.int32)},
+        {"a": zeros, "b": zeros},
+    ]
+    digests = {checksums.of_arrays(arrays) for arrays in [{"a": zeros}, *others]}
+    assert len(digests) == 5
+
+
+def make_folder(path: Path) -> None:
+    with store.replacing(path) as temporary:
+        temporary.mkdir()
+
+
+def test_nothing_is_written_through_a_link_to_a_folder(tmp_path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "artifacts").symlink_to(tmp_path / "disk")
+    with pytest.raises(StorageError, match="artifacts is a symbolic link to a folder"):
+        make_folder(tmp_path / "artifacts")
+    assert list((tmp_path / "disk").iterdir()) == []
+
+
+def test_a_users_cache_folder_is_wsoups_own_only_if_wsoup_made_it(tmp_path, monkeypatch):
+    """In a folder of its own inside the one that the user names, and never marked if it holds something already."""
+    monkeypatch.setenv("WSOUP_CACHE", str(tmp_path / "mine"))
+    folder = tmp_path / "mine/wsoup-cache"
+    assert store.cache_dir() == folder
+    folder.mkdir(parents=True)
+    (folder / "letter.txt").touch()
+    store.make_cache_dir()
+    assert sorted(path.name for path in folder.iterdir()) == ["letter.txt"]
+    (folder / "letter.txt").unlink()
+    store.make_cache_dir()
+    assert [path.name for path in folder.iterdir()] == [store.CACHE_MARK]

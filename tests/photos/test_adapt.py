@@ -191,6 +191,13 @@ def test_the_more_informative_the_texts_the_fewer_predictions_may_change():
     )
 
 
+def test_at_most_half_of_the_predictions_may_change_however_little_the_texts_know():
+    """With information 0.2, two thirds of 0.8 would be 53 %."""
+    texts = statistics_of(50, 50, entropy=100 * math.log(2) * 0.8)
+    assert reject_adapted(texts, texts, unchanged=0.51) == ""
+    assert "change 52 % of the predictions, more than the 50 %" in reject_adapted(texts, texts, unchanged=0.48)
+
+
 def test_predictions_may_spread_over_nearly_all_classes_or_over_no_more_than_before():
     """Of ten classes: effective 0.2 before; 0.1 and 0.9 after are accepted, 0.5 is not."""
     few, one, half, most = (statistics_of(*[1] * n, *[0] * (10 - n)) for n in (2, 1, 5, 9))

@@ -118,3 +118,25 @@ def test_a_member_may_get_every_image_right_and_no_more():
     assert Soup.from_json({**about, "members": [member]}, origin="x").members[0].n_correct == 5
     with pytest.raises(MismatchError, match="6 right of 5 images"):
         Soup.from_json({**about, "members": [{**member, "n_correct": 6}]}, origin="x")
+
+
+def test_costs_add_up_and_unknown_ones_stay_unknown():
+    assert Cost(1, 2, 3) + Cost(10, 20, 30) == Cost(11, 22, 33)
+    assert Cost(1, 2, None) + Cost(10, 20, 30) == Cost(10, 20, 30) + Cost(1, 2, None) == Cost(11, 22, None)
+
+
+def test_soups_of_all_seeds_have_one_kind_and_template_and_no_counts_of_one_seed():
+    counted = replace(SOUP, class_name_correct=3, cost={"search": Cost(1, 2, 3)})
+    joined = together([counted, replace(counted, seed=2)], origin="here")
+    assert (joined.seed, joined.class_name_correct, joined.cost) == (None, None, {})
+    for other in (replace(counted, template="a {}."), replace(counted, kind="top")):
+        with pytest.raises(MismatchError, match="here holds soups of several definitions"):
+            together([counted, other], origin="here")
+
+
+@pytest.mark.parametrize("key", ["kind", "seed", "template", "encoder", "members"])
+def test_a_key_that_is_missing_is_named(key):
+    value = json.loads(json.dumps(SOUP.as_json()))
+    del value[key]
+    with pytest.raises(MismatchError, match=f"x.json is not a soup: key '{key}' is missing"):
+        Soup.from_json(value, origin="x.json")
