@@ -11,6 +11,7 @@ import pytest
 import yaml
 from dvc.utils.hydra import apply_overrides
 from project import ROOT
+from repository import git as run_git
 from run_cli import run
 from small_world import COLOURS, write_image_folder
 
@@ -326,7 +327,7 @@ def test_a_folder_without_a_split_is_a_source_with_a_test_fraction(in_tmp: Path)
 
 def test_files_are_replaced_only_with_force(in_tmp: Path) -> None:
     git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.com"]
-    subprocess.run(["git", "init", "-q"], check=True)
+    run_git(Path(), "init", "-q")
     Path("reports").mkdir()
     Path("reports/metrics.json").write_text('{"mine": 1}')
     edited = template("demo").replace("shots: 16", "shots: 8")
@@ -347,7 +348,7 @@ def test_files_are_replaced_only_with_force(in_tmp: Path) -> None:
 
 
 def test_images_below_the_pipeline_are_kept_out_of_git_once(in_tmp: Path) -> None:
-    subprocess.run(["git", "init", "-q"], check=True)
+    run_git(Path(), "init", "-q")
     Path(".gitignore").write_text("/artifacts/")
     for name, splits in (("photo", {"train": 3, "test": 1}), ("sketch", {"test": 1})):
         write_image_folder(Path("my photos") / name, splits=splits, classes=COLOURS)
