@@ -161,7 +161,8 @@ class Results:
         """Results of one row at the size that tables show; None where there are none."""
         lines = self._groups.get((variant, row.method.name, row.mode), ())
         lines = [line for line in lines if (line.offsets > 1) == row.offsets]
-        lines = _of_size(lines, self._shown_size(variant, row))
+        if lines:
+            lines = _of_size(lines, self._shown_size(variant, row))
         if not lines:
             return None
         return Cells(lines, self.seeds)
