@@ -59,7 +59,8 @@ def written_and_read(path: Path, lines: list[dict[str, Any]]) -> list[Line]:
 
 def test_results_are_read_as_written(tmp_path: Path) -> None:
     (line,) = written_and_read(tmp_path / "x.parquet", [LINE])
-    assert {**line.model_dump(exclude={"text"}), "role": "xd"} == LINE
+    assert line.metrics == {}
+    assert {**line.model_dump(exclude={"text", "metrics"}), "role": "xd"} == LINE
     assert written_and_read(tmp_path / "x.parquet", [{**LINE, "m": None, "stored": None}])[0].m is None
 
 
