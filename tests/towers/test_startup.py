@@ -75,10 +75,13 @@ FACTS = {
     """,
     "a failing import leaves nothing behind": """
         import sys
+        from importlib.util import find_spec
         from wsoup.towers.library import DEFERRED, deferring
+        installed = {name for name in DEFERRED if find_spec(name.partition(".")[0])}
+        assert installed >= set(DEFERRED) - {"transformers"}
         try:
             with deferring():
-                assert set(DEFERRED) <= set(sys.modules)
+                assert installed <= set(sys.modules)
                 raise ImportError
         except ImportError:
             assert not set(DEFERRED) & set(sys.modules)
