@@ -34,7 +34,13 @@ def main(owner: Owner, pool: str) -> None:
     texts = ["", *pooled]
     period = params.candidates.period(pool)
     columns, peak = scores_in_shards(
-        source, texts, period=period, size=params.score.shard_size, owner=owner, label=f"score {pool}"
+        source,
+        texts,
+        period=period,
+        likelihood=pool in params.score.likelihood,
+        size=params.score.shard_size,
+        owner=owner,
+        label=f"score {pool}",
     )
     n_images = [len(index) for index in source.subsets.values()]
     repeated = {

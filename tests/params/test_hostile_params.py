@@ -106,6 +106,17 @@ def write(folder: Path, text: str | bytes) -> Path:
         ("source", "photos", "source is 'photos', and role: source is on shapes of the datasets"),
         ("report.soup", "wrod", "params.yaml: report.soup: 'wrod' is not among the soups; did you mean 'word'?"),
         (
+            "score.likelihood",
+            ["descriptors"],
+            "rank_by: count_k2 reads k2, which score.likelihood computes for descriptors; add words there, or",
+        ),
+        ("score.likelihood", [], "which score.likelihood computes for no pool; add words there"),
+        (
+            "score.likelihood",
+            ["verbs"],
+            "score.likelihood.0: 'verbs' is not valid: it must be one of words, descriptors",
+        ),
+        (
             "report.mode",
             "mean",
             "report.mode: 'mean' is not valid: it must be one of centroid, score_mean, paper; did you mean",

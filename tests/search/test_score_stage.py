@@ -76,6 +76,20 @@ def test_the_table_has_every_candidate_for_every_seed(artifacts, tiny_encoder):
         assert best.cost.texts == 30
 
 
+def test_pools_that_no_soup_reads_k2_of_have_none(artifacts):
+    """The same scores otherwise; what is kept of a run with k2 is not taken for that of a run without."""
+    run()
+    with_k2 = store.read_table(artifacts.scores("words"))
+    params = yaml.safe_load(Path("params.yaml").read_text())
+    params["score"]["likelihood"] = ["descriptors"]
+    Path("params.yaml").write_text(yaml.safe_dump(params))
+    run()
+    without = store.read_table(artifacts.scores("words"))
+    assert np.isfinite(with_k2["k2"]).all()
+    assert np.isnan(without["k2"]).all()
+    assert without.drop_columns("k2").equals(with_k2.drop_columns("k2"))
+
+
 @pytest.mark.parametrize("first", [True, False])
 def test_texts_and_class_name_have_the_final_period_only_if_the_pool_says_so(artifacts, tiny_encoder, first):
     """Both, one after the other: what is kept of a run is not taken for the other's."""

@@ -65,6 +65,18 @@ def test_statistics_equal_plain_loops(seed):
     check_against_plain_loops(*random_case(seed=seed))
 
 
+@pytest.mark.parametrize("seed", range(2))
+def test_without_likelihoods_everything_else_is_the_same(seed):
+    images, texts = random_case(images=400, classes=300, seed=seed)
+    baseline_right = scoring.decide(images.image_features, images.labels, texts[:1]).right[0]
+    whole = statistics(images, texts, baseline_right=baseline_right)
+    counted = statistics(images, texts, baseline_right=baseline_right, likelihood=False)
+    assert counted["k2"].isnan().all()
+    assert counted["k2"].shape == whole["k2"].shape
+    for name in whole.keys() - {"k2"}:
+        assert torch.equal(counted[name], whole[name]), name
+
+
 @pytest.mark.parametrize(("block", "most"), [(64, 64), (150, 10_000), (16, 4)])
 def test_statistics_do_not_depend_on_block_sizes(block, most):
     """Blocks of candidates, of images, and scores that are computed twice because they are not kept."""
