@@ -45,14 +45,14 @@ def pytest_unconfigure() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run one file that needs `project` first, and the others of its kind after half of all other files.
+    """Run one file that needs `first_run` first, and the others of its kind after half of all other files.
 
     So no worker waits while another makes the project, and short files remain for the end.
     """
     files: dict[str, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.nodeid.partition("::")[0], []).append(item)
-    needing = [name for name, own in files.items() if any("project" in item.fixturenames for item in own)]  # type: ignore[attr-defined]
+    needing = [name for name, own in files.items() if any("first_run" in item.fixturenames for item in own)]  # type: ignore[attr-defined]
     others = [name for name in files if name not in needing]
     half = len(others) // 2
     items[:] = [item for name in needing[:1] + others[:half] + needing[1:] + others[half:] for item in files[name]]
@@ -115,8 +115,8 @@ def in_tmp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(scope="session")
-def project(shared: Path, tmp_path_factory: pytest.TempPathFactory, tiny_encoder_files: dict[str, str]) -> Project:
-    """The miniature project after its first `dvc repro`, committed; made once and copied for each worker."""
+def first_run(shared: Path, tiny_encoder_files: dict[str, str]) -> Project:
+    """The miniature project after its first `dvc repro`, committed; made once for all workers. No test changes it."""
     from project import Project
 
     with FileLock(shared / "project.lock"):
@@ -126,16 +126,25 @@ def project(shared: Path, tmp_path_factory: pytest.TempPathFactory, tiny_encoder
             assert {"prepare@photo", "embed_train", "score@words", "soup@word", "finetune@ce", "report"} <= ran
             first.commit("first run")
             (shared / "project.done").touch()
-    return Project.at(shared / "project").copy(tmp_path_factory.mktemp("project") / "project")
+    return Project.at(shared / "project")
+
+
+@pytest.fixture(scope="module")
+def project(first_run: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A copy of the first run for the tests of one file.
+
+    A stage that runs again replaces the finished shards of the first run, and other files count those.
+    """
+    return first_run.copy(tmp_path_factory.mktemp("project") / "project")
 
 
 @pytest.fixture(scope="session")
-def miniature(shared: Path, project: Project, tmp_path_factory: pytest.TempPathFactory) -> Miniature:
+def miniature(shared: Path, first_run: Project, tmp_path_factory: pytest.TempPathFactory) -> Miniature:
     """A copy of the project to kill long stages in; made once and copied for each worker."""
     from long_stages import Miniature
 
     with FileLock(shared / "miniature.lock"):
         if not (shared / "miniature.done").exists():
-            Miniature.make(shared / "miniature", project=project)
+            Miniature.make(shared / "miniature", project=first_run)
             (shared / "miniature.done").touch()
     return Miniature(shutil.copytree(shared / "miniature", tmp_path_factory.mktemp("miniature") / "project"))
