@@ -104,6 +104,11 @@ def test_a_difference_counts_up_to_a_text_that_just_fills_the_context():
     assert splitter.safe(["a " * 72 + "cat,"], [" sharp"]) == [False]
 
 
+def test_a_text_that_is_too_long_says_nothing_about_the_split(splitter):
+    """The tokenizer truncates the whole, but not the sum of its parts."""
+    assert splitter.safe(["a cat,"], [" a" * 100, " sharp"]) == [True, True]
+
+
 @pytest.mark.parametrize("n_start", [0, 1, 2])
 def test_null_tokens_need_exactly_one_start_token(n_start):
     """What comes before them is cut at the start token."""

@@ -80,6 +80,22 @@ def test_all_texts_that_do_not_fit_are_listed_in_order():
     assert list(beyond_context([], endings, tokenizer=like_clip)) == []
 
 
+@pytest.mark.parametrize("letters", ["\u6f22" * 30, "\u0344" * 20])
+def test_few_letters_may_be_many_tokens(letters):
+    """The first have three bytes each; the second have two, and CLIP's tokenizer makes two letters of each."""
+    tokenizer = open_clip.get_tokenizer("ViT-B-32")
+    with pytest.raises(PoolError, match="after 'a cat' does not fit the model's context of 77 tokens"):
+        check_fits(["sharp", letters], stems=["a cat"], tokenizer=tokenizer, step="-")
+
+
+def test_a_word_that_goes_on_may_have_other_tokens():
+    """CLIP has one token for guacamole, and five for guacamoleq."""
+    tokenizer = open_clip.get_tokenizer("ViT-B-32")
+    prefix = "a " * 70 + "guacamole"
+    assert token_lengths([prefix, f"{prefix}q"], tokenizer=tokenizer).tolist() == [73, 77]
+    assert list(beyond_context([prefix], ["", "q"], tokenizer=tokenizer)) == [(0, 1)]
+
+
 def test_a_prompt_that_fills_the_context_may_be_truncated():
     check_prompts(["a " * 9], tokenizer=like_clip, origin="birds", step="-")
     with pytest.raises(PoolError, match=r"birds: 'a a .* does not fit the model's context of 12 tokens"):

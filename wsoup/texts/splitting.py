@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from torch import Tensor
 
 from wsoup.base.errors import ModelError, PoolError
-from wsoup.texts.tokens import ClassToken, Tokenizer, Tokens, beyond_context, refuse
+from wsoup.texts.tokens import ClassToken, Tokenizer, Tokens, beyond_context, is_plain, refuse
 
 SPACE = re.compile(r"\s")
 PROBES = 4
@@ -93,7 +93,7 @@ class SplitTokenizer:
         plain_suffixes = [text for text, ok in zip(suffixes, by_rule, strict=True) if ok]
         if not plain_suffixes or not prefixes:
             return by_rule
-        starts = [text for text in prefixes if not _is_plain(text)]
+        starts = [text for text in prefixes if not is_plain(text)]
         for i in range(min(PROBES, len(prefixes))):
             starts.append(prefixes[i * (len(prefixes) - 1) // max(1, PROBES - 1)])
         ends = [plain_suffixes[i * len(plain_suffixes) // len(starts)] for i in range(len(starts))]
@@ -140,8 +140,4 @@ def by_head(suffixes: Sequence[str]) -> dict[str, list[int]]:
 def _is_plain_suffix(text: str) -> bool:
     if not text:
         return True
-    return SPACE.match(text) is not None and _is_plain(text)
-
-
-def _is_plain(text: str) -> bool:
-    return text.isascii() and "&" not in text and "<" not in text
+    return SPACE.match(text) is not None and is_plain(text)

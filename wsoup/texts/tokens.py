@@ -18,7 +18,7 @@ Tokenizer = Callable[[Sequence[str]], Tensor]
 Tokens = tuple[int, ...]
 
 SPARE_TOKENS = 8
-"""Most tokens that a tokenizer adds to those of the characters; each of these holds at least one byte."""
+"""Most tokens that a suffix adds beside those of its own letters: a word that goes on may be split in other ways."""
 
 
 @dataclass(frozen=True)
@@ -138,12 +138,13 @@ def beyond_context(
     *lengths, full = token_lengths([*prefixes, overlong], tokenizer=tokenizer).tolist()
     longest = lengths.index(max(lengths))
     room = full - max(1, token_offset)
-    # A token holds at least a byte, so that only suffixes of more bytes than this need to be tokenised.
-    bytes_left = room - lengths[longest] - SPARE_TOKENS
-    long = [i for i, suffix in enumerate(suffixes) if len(suffix.encode()) > bytes_left]
-    wholes = [prefixes[longest] + suffixes[i] for i in long]
+    # A token of a plain text holds at least a letter, so that short ones fit without being tokenised. Other letters may
+    # become several when a tokenizer normalises them, and each of these several tokens.
+    tokens_left = room - lengths[longest] - SPARE_TOKENS
+    doubtful = [i for i, suffix in enumerate(suffixes) if len(suffix) > tokens_left or not is_plain(suffix)]
+    wholes = [prefixes[longest] + suffixes[i] for i in doubtful]
     lengths_of_wholes = token_lengths(wholes, tokenizer=tokenizer).tolist()
-    for i, length in zip(long, lengths_of_wholes, strict=True):
+    for i, length in zip(doubtful, lengths_of_wholes, strict=True):
         if length > room:
             yield longest, i
 
@@ -159,6 +160,11 @@ def refuse(
         shown += f" with token offset {token_offset}"
     context = tokenizer([""]).shape[1]
     raise PoolError(f"{_beginning(origin)}{shown} does not fit the model's context of {context} tokens; {step}")
+
+
+def is_plain(text: str) -> bool:
+    """Whether a text is ASCII without HTML entities: tokenizers change the letters of others before they split them."""
+    return text.isascii() and "&" not in text and "<" not in text
 
 
 def _beginning(origin: object) -> str:
