@@ -32,19 +32,32 @@ def write_run(
     soup: str = "word",
     members: tuple[str, ...] = ("sharp",),
     images: str = "same",
+    dataset: str = "photo",
     k0: int = 4,
+    methods: dict[str, str] | None = None,
+    head: bool = False,
 ) -> None:
-    """A finished run on one dataset of 400 images: rows of the pretrained encoder, each with its counts by seed."""
+    """A finished run on one dataset of 400 images: rows of the pretrained encoder, each with its counts by seed.
+
+    `methods` are soups of finetuned methods by name, of which the run is about the first; rows of a method are
+    called ``method/row``.
+    """
+    methods = methods or {}
     (folder / "reports/tables").mkdir(parents=True, exist_ok=True)
     soups = {name: {**definition, "k0": k0} for name, definition in SOUPS.items()}
-    params: dict[str, Any] = {"soups": soups, "finetune": {"methods": {}}, "heads": {}, "report": {"soup": soup}}
+    finetune = {"methods": {name: {"soup": texts} for name, texts in methods.items()}}
+    heads = {"ridge": {"soup": "word"}} if head else {}
+    report = {"soup": soup, "method": next(iter(methods), None)}
+    params: dict[str, Any] = {"soups": soups, "finetune": finetune, "heads": heads, "report": report}
     record = {"answer": [], "params": params, "soup": soup, "mode": "centroid", "members": list(members), "rows": {}}
     (folder / "reports/verdict.json").write_text(json.dumps(record))
     (folder / "params.yaml").write_text(yaml.safe_dump(params))
-    where = {"variant": PRETRAINED, "dataset": "photo", "role": "source", "n_images": N, "images": images}
+    where = {"dataset": dataset, "role": "source", "n_images": N, "images": images}
     lines = []
-    for row, by_seed in counts.items():
-        lines += [{**where, "row": row, "seed": seed, "n_correct": n} for seed, n in by_seed.items()]
+    for key, by_seed in counts.items():
+        variant, _, row = key.rpartition("/")
+        about = {**where, "variant": variant or PRETRAINED, "row": row}
+        lines += [{**about, "seed": seed, "n_correct": n} for seed, n in by_seed.items()]
     with open(folder / "reports/tables/counts.csv", "w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, fieldnames=list(lines[0]))
         writer.writeheader()
@@ -152,6 +165,47 @@ def test_the_runs_soup_is_compared_with_the_runs_soup_before_whatever_its_name_w
     assert shown[-1].endswith("report.soup old -> word: word soup better on source by +25.0, more than noise")
 
 
+@pytest.mark.parametrize(
+    ("method", "before"), [("coop", {"coop/old_soup": {1: 200}}), (None, {"coop_diverse/word_soup": {1: 200}})]
+)
+def test_the_runs_method_is_compared_with_the_runs_method_before_if_there_was_one(compared, method, before):
+    """From 200 to 300 of 400 images; another row of either name was at 100."""
+    others = {"coop/word_soup": {1: 100}, "coop_diverse/old_soup": {1: 100}, WHOLE: {1: 200}}
+    now = {"coop_diverse/word_soup": {1: 300}, WHOLE: {1: 200}}
+    shown = compared(
+        {"counts": before | others, "methods": {method: "old"} if method else {}},
+        {"counts": now, "methods": {"coop_diverse": "word"}},
+    )
+    (line,) = [line for line in shown if line.startswith("coop_diverse, source")]
+    assert line.split()[2:5] == ["50.00", "75.00", "+25.00"]
+
+
+def test_a_row_that_only_the_later_run_has_is_named_and_one_that_neither_has_is_not(compared):
+    """k0 feeds the soups `old`, which nobody evaluated, and `word`."""
+    shown = compared({"counts": {"waffle": {1: 200}}}, {"counts": {WHOLE: {1: 300}}, "k0": 8})
+    assert [line for line in shown if line.startswith("not in")] == ["not in HEAD: word soup"]
+
+
+def test_a_row_fewer_is_shown_below_a_caveat_unless_all_are_asked_for(tmp_path):
+    """DVC has no results of the commit, and the workspace has no commit."""
+    counts = {WHOLE: {1: 200}, "coop/word_soup": {1: 200}, "ridge/word_soup": {1: 200}}
+    new_repository(tmp_path)
+    write_run(tmp_path, counts, methods={"coop": "word"}, head=True)
+    commit(tmp_path, "before")
+
+    def rows(shown: str) -> list[str]:
+        return [line.partition(",")[0] for line in shown.splitlines() if ", source  " in line]
+
+    caveat = "HEAD holds another machine's figures (DVC has no results of it here); commit a run of your own"
+    shown = compare(root=tmp_path)
+    assert shown.splitlines()[0] == caveat
+    assert rows(shown) == ["word soup", "coop"]
+    assert rows(compare(root=tmp_path, everything=True)) == ["word soup", "coop", "head ridge"]
+    alone = compare(WORKSPACE, WORKSPACE, root=tmp_path)
+    assert alone.splitlines()[0] == "params: the same in both"
+    assert rows(alone) == ["word soup", "coop", "head ridge"]
+
+
 def test_rows_that_no_edit_feeds_are_named_once_and_only_if_noise_does_not_explain_them(compared):
     """k0 feeds the soups, so they are shown; waffle loses 100 of 400 images, gpt gains one, class_name stays."""
     before = {WHOLE: {1: 200}, "waffle": {1: 300}, "gpt": {1: 200}, "class_name": {1: 200}}
@@ -164,11 +218,24 @@ def test_rows_that_no_edit_feeds_are_named_once_and_only_if_noise_does_not_expla
     )
 
 
+def test_the_surest_of_other_changes_comes_first(compared):
+    """From a half to 65, 90 and 77.5 % of the images; the line has room for one."""
+    before = {"a": {1: 200}, "b": {1: 200}, "c": {1: 200}}
+    shown = compared({"counts": before}, {"counts": {"a": {1: 260}, "b": {1: 360}, "c": {1: 310}}})
+    (others,) = [line for line in shown if line.startswith("other rows that changed")]
+    assert others.endswith(": 3 of 3 that changed: pretrained/b, source: +40.0, ...")
+
+
 def test_datasets_with_other_test_images_are_named_and_not_compared(compared):
     shown = compared({"counts": {WHOLE: {1: 200}}}, {"counts": {WHOLE: {1: 300}}, "images": "others"})
     assert "not compared, because their test images differ: photo" in shown
     assert not [line for line in shown if line.startswith("word soup, source")]
     assert shown[-1] == "no param changed: no change distinguishable from noise"
+
+
+def test_a_dataset_of_one_run_alone_has_no_other_images(compared):
+    shown = compared({"counts": {WHOLE: {1: 200}}}, {"counts": {WHOLE: {1: 300}}, "dataset": "sketch"})
+    assert not [line for line in shown if "test images differ" in line]
 
 
 def test_a_value_is_shown_whole_up_to_24_characters(compared):
