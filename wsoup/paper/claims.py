@@ -10,13 +10,12 @@ from pathlib import Path
 
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
+from wsoup.paper.tables import MEMORY
 
 BEST = "Word soup score mean"
 """The last row of the paper's zero-shot table, which its "gain over" rows are about."""
 SOUP_OF_TWO = "Word Soup m=2"
 """A row of the table of parameter efficiency."""
-MEMORY = "device memory, MiB"
-"""A column of the table of memory."""
 PLACES = {"XD mean": "XD", "DG mean": "DG"}
 Lines = Sequence[Mapping[str, str]]
 """The lines of a table, by column."""

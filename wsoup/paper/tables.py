@@ -57,6 +57,8 @@ SINGLE_TEXTS = ("single_descriptors", "word_chains")
 NO_TEXT = "(class name only)"
 NO_ROW = {"variant": "", "row": "", "needs": ""}
 """In place of a line of rows.csv, for a row of the paper to which none of ours corresponds."""
+MEMORY = "device memory, MiB"
+"""The column of the report's table of memory, which a claim of the paper is about."""
 TABLES = (*SINGLE_TEXTS, "zero_shot", "model_scaling", *TITLES)
 
 

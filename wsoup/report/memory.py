@@ -5,10 +5,10 @@ from pathlib import Path
 
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
+from wsoup.paper.tables import MEMORY
 from wsoup.report.results import Results
 from wsoup.report.tables import Table
 
-COLUMN = "device memory, MiB"
 NOT_MEASURED = "not measured on a CPU"
 
 
@@ -27,11 +27,11 @@ def memory_table(results: Results, *, searches: Mapping[str, int | None]) -> Tab
     """Peak memory of the device in every search, and in each method's training beside what the method stores."""
     rows: list[dict[str, object]] = []
     for title, mib in searches.items():
-        rows.append({"method": title, "parameters": None, COLUMN: NOT_MEASURED if mib is None else mib})
+        rows.append({"method": title, "parameters": None, MEMORY: NOT_MEASURED if mib is None else mib})
     for method, mib in results.peak_device_mib.items():
         shown = NOT_MEASURED if mib is None else mib
-        rows.append({"method": method, "parameters": results.parameters[method], COLUMN: shown})
+        rows.append({"method": method, "parameters": results.parameters[method], MEMORY: shown})
     note = (
         "The highest memory that torch's tensors held on the device: in a search, and in training with the first seed."
     )
-    return Table("memory", "Memory of searches and of training", ["method", "parameters", COLUMN], rows, [note])
+    return Table("memory", "Memory of searches and of training", ["method", "parameters", MEMORY], rows, [note])
