@@ -198,7 +198,8 @@ def test_deviations_due_to_rounding_and_missing_numbers_are_not_shown():
 def test_single_texts_are_shown_with_changes_and_the_papers_figures(tmp_path):
     """A given text that helps on one dataset and hurts on another, by hand; others of soups that are there."""
     n_correct = {"imagenet": 58, "dtd": 40, "eurosat": 26, "imagenet_a": 30}
-    texts = [("given_text", "a type of pet"), ("word_soup", "sharp"), ("gone_soup", "blunt")]
+    of_the_paper = "which is a curved or rectangular shape"
+    texts = [("given_text", "a type of pet"), ("word_soup", of_the_paper), ("gone_soup", "blunt")]
     lines = [
         {**line_of(method, name, 1, n, alignment=0.31, uniformity=0.17), "text": text}
         for method, text in texts
@@ -210,7 +211,7 @@ def test_single_texts_are_shown_with_changes_and_the_papers_figures(tmp_path):
     assert [(row["kind"], row["text"]) for row in table.rows] == [
         ("given", "(class name only)"),
         ("given", "a type of pet"),
-        ("word soup", "sharp"),
+        ("word soup", of_the_paper),
     ]
     assert (pet["source"], pet["source change"]) == (58, -2)
     assert (pet["xd"], pet["xd change"], pet["dtd change"]) == (33, 3, 0)

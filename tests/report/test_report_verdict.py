@@ -15,6 +15,7 @@ from wsoup.evaluate.right import pack_right
 from wsoup.report.answer import JudgedRun, judge_run, metrics
 from wsoup.report.plots import gains
 from wsoup.report.sentences import WIDTH, answer, answer_lines
+from wsoup.report.verdict import compare_soups
 from wsoup.report.verdict_table import verdict_table
 from wsoup.search.grow.chains import ChainsSoup
 from wsoup.search.grow.sample import SampleSoup
@@ -283,6 +284,25 @@ def test_a_gain_that_depends_on_one_dataset_names_it(tmp_path):
         None,
         "eurosat",
     }
+
+
+def of_three_datasets(n_right: dict[str, int]) -> list[tuple[str, str | None]]:
+    """Word and dataset of a soup's verdicts over the class name and over random texts, which both get 200 right."""
+    soup = {name: (np.arange(N) < n)[None] for name, n in n_right.items()}
+    plain = {name: (np.arange(N) < 200)[None] for name in n_right}
+    rows = {"word": {"word_soup": soup, "class_name": plain, "random_beside_word": plain}}
+    judged = compare_soups(rows, soups={"word": WORD}, places={"xd": list(n_right)}, confidence=0.95)
+    return [(one.fixed.word, one.depends_on) for one in judged]
+
+
+def test_noise_depends_on_no_dataset():
+    """-20, -20 and +42 points are noise together. Without either of the first two there would be a sure gain."""
+    assert of_three_datasets({"pets": 120, "cars": 120, "eurosat": 368}) == [("noise", None)] * 2
+
+
+def test_a_gain_depends_on_a_dataset_at_the_level_of_its_own_verdict():
+    """Without eurosat p is 0.035: more than the 0.025 of the first of two verdicts, less than the second one's 0.05."""
+    assert of_three_datasets({"pets": 202, "cars": 203, "eurosat": 240}) == [("better", "eurosat"), ("better", None)]
 
 
 def test_one_of_three_datasets_says_nothing_about_other_datasets(tmp_path):
