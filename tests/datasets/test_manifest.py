@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from miniature import build_coop, draw
+from miniature import build_coop, draw, write_pickles
 from PIL import Image
 
 from wsoup.base.errors import DataError, MissingError, ParamsError
@@ -96,6 +96,16 @@ def test_attributes_describe_the_dataset(root: Path) -> None:
     assert built["template"] == "a {}."
     assert built["fewshot_source"] == "drawn by shots and seed"
     assert (built["paper_comparable"], built["reason"]) == (False, "not one of the paper's datasets in CoOp's layout")
+    assert build(params(root, role="dg")).attributes["fewshot_source"] is None
+
+
+def test_a_dataset_of_the_paper_says_where_its_shots_come_from_and_how_its_test_images_differ(tmp_path: Path) -> None:
+    data, pickles = build_coop(tmp_path / "data"), str(tmp_path / "pickles")
+    write_pickles(tmp_path / "pickles", shots=1, seeds=(1,))
+    section = params(data, layout="coop:imagenet", fewshot_pickles=pickles, test_split="train")
+    built = build(section, shots=1, seeds=(1,)).attributes
+    assert built["fewshot_source"] == pickles
+    assert (built["paper_comparable"], built["reason"]) == (False, "test_split: train, the paper's is test")
 
 
 def test_the_test_split_may_have_another_name(root: Path) -> None:

@@ -10,6 +10,7 @@ import torch
 from heads_cases import few_shots, on_a_circle, unit
 from torch import Tensor
 
+from wsoup.heads.choose import choose
 from wsoup.heads.fewshot import FewShot
 from wsoup.heads.kinds import Prototypes, Ridge
 
@@ -54,6 +55,14 @@ def test_settings_begin_with_the_one_closest_to_the_texts_alone():
     assert weights[0] == 0
     assert weights == sorted(weights)
     assert penalties == sorted(penalties, reverse=True)
+
+
+def test_a_penalty_is_at_most_30_and_at_least_three_tenths():
+    """Texts that know the images keep them at a distance; texts that name the wrong class give way, yet not wholly."""
+    images = on_a_circle(*range(8), *range(90, 98)), torch.arange(2).repeat_interleave(8)
+    for texts, penalty in (((4, 94), 30.0), ((94, 4), 0.3)):
+        shots = FewShot(*images, on_a_circle(*texts).T, 20.0)
+        assert choose(shots, kind="ridge").setting == {"penalty": penalty}
 
 
 # ------------------------------------------------------------------------------------------- slow oracles, in loops

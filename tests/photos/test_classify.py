@@ -23,7 +23,8 @@ from wsoup.base.errors import DataError, MissingError
 from wsoup.images.decode import load_rgb
 from wsoup.images.pixels import encode_pixels
 from wsoup.params.inputs import EncoderParams
-from wsoup.photos.files import find_photos
+from wsoup.photos.classify import Classifier
+from wsoup.photos.files import Photo, find_photos
 from wsoup.photos.names import read_class_names
 from wsoup.soup.member import Member
 from wsoup.towers.encoder import load_encoder
@@ -206,7 +207,8 @@ def test_a_soup_carries_its_preprocessing(grey, tiny_encoder_files):
 
 
 def test_a_head_classifies_its_own_classes(grey, tiny_encoder_files):
-    head = wsoup.Head.load("head.safetensors")
+    head = replace(wsoup.Head.load("head.safetensors"), temperature=3.0)
+    head.save("head.safetensors")
     code, printed, errors = run("classify", "new", "--soup", "head.safetensors", *where_of(tiny_encoder_files))
     assert code == 0, errors
     encoder = load_encoder(EncoderParams(**tiny_encoder_files, image_mean=(0.5,) * 3, image_std=(0.5,) * 3))
@@ -219,6 +221,14 @@ def test_a_head_classifies_its_own_classes(grey, tiny_encoder_files):
     for options in (["--template", "a {}."], ["--classes", "red,blue"], ["--adapt"]):
         assert "a head knows its classes" in run("classify", "new", "--soup", "head.safetensors", *options)[2]
     assert "name the classes, and a soup unless it is the run's own" in run("classify", "new")[2]
+
+
+def test_of_equal_probabilities_the_lowest_labels_come_first():
+    """As with `argmax`: a thousand classes of whose texts the photo knows nothing."""
+    names = [f"class {label}" for label in range(1000)]
+    classifier = Classifier(names, torch.ones(4, 1000), 100.0)
+    (answer,) = classifier.answers([Photo("a.png")], torch.zeros(1, 4), top=5)
+    assert list(answer.classes) == names[:5]
 
 
 def test_the_default_soup_is_the_runs_own_with_all_seeds(photos, soup, tiny_encoder, tiny_encoder_files):
