@@ -139,11 +139,15 @@ def test_overlapping_subsets_are_scored_as_if_alone():
 # ------------------------------------------------------------------------------------------------- packed products
 
 
-@ONEDNN
-def test_packed_products_are_torchs():
+@pytest.mark.parametrize("dtype", [pytest.param(torch.float32, marks=ONEDNN), torch.float64])
+def test_products_are_torchs_whether_packed_or_not(dtype):
+    """Those of float64 are not packed; weights are given in float32."""
     generator = torch.Generator().manual_seed(0)
     x, residual, weight, bias = (torch.randn(s, generator=generator) for s in ((5, 16), (5, 8), (8, 16), (8,)))
-    packed, plain = Linear(weight, bias, dtype=torch.float32), F.linear(x, weight, bias)
+    linear = Linear(weight, bias, dtype=dtype)
+    assert linear.packed is (dtype == torch.float32)
+    x, residual = x.to(dtype), residual.to(dtype)
+    plain = F.linear(x, weight.to(dtype), bias.to(dtype))
     acts = {
         "none": plain,
         "swish": F.silu(plain),
@@ -151,8 +155,8 @@ def test_packed_products_are_torchs():
         "gelu_tanh": F.gelu(plain, approximate="tanh"),
     }
     for name, expected in acts.items():
-        torch.testing.assert_close(packed(x, act=name), expected, rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(packed.add_to(residual, x), residual + plain, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(linear(x, act=name), expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(linear.add_to(residual, x), residual + plain, rtol=1e-5, atol=1e-5)
 
 
 @ONEDNN

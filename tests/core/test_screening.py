@@ -64,6 +64,37 @@ def test_what_images_lose_is_in_the_bound():
     assert plain.right.item()
 
 
+def test_what_a_sum_may_lose_is_in_the_bound():
+    """A score of 3e-5, all of it in 1,022 products of 2^-25 between 1 and -1, beside another class's of 8e-6."""
+    image = torch.full((1024,), 2.0**-12)
+    image[[0, -1]] = 1.0
+    text = torch.full((1024,), 2.0**-13)
+    text[0], text[-1] = 1.0, -1.0
+    other = torch.zeros(1024)
+    other[0] = 2.0**-17
+    texts = torch.stack([text, other, -text, -other])
+    _, is_open = Screen(texts).answers(rounded(image[None]), torch.tensor([0]), margin=2 * NEAR_TIE)
+    assert is_open.item()
+
+
+def test_what_all_texts_share_does_not_widen_the_bound():
+    """Texts whose mean is 256 times as long as what tells them apart, and an image that bf16 rounds by 2^-9."""
+    texts = torch.tensor([[1.0, 2.0**-8], [1.0, -(2.0**-8)], [1.0, 0.0]])
+    image = torch.full((1, 2), 1 + 2.0**-9)
+    right, is_open = Screen(texts).answers(rounded(image), torch.tensor([0]), margin=2 * NEAR_TIE)
+    assert right.item()
+    assert not is_open.item()
+
+
+def test_scores_closer_than_a_near_tie_are_left_open_however_exact_they_are():
+    """Short images: scores of 0 and of 2^-21, 2^-20 and 2^-19, of which the first two are nearer than 1e-6."""
+    texts = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    images = torch.tensor([[2.0**-21, 0.0], [2.0**-20, 0.0], [2.0**-19, 0.0]])
+    screened, plain = both_ways(images, torch.zeros(3, dtype=torch.int64), texts[None])
+    assert plain.near.tolist() == [[True, True, False]]
+    assert torch.equal(screened.near, plain.near)
+
+
 def hardest(n_images: int, *, size: int, classes: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Images and texts whose numbers all lie where bf16 rounds them by nearly half a place, most in one direction."""
     of = generator(seed)
@@ -90,8 +121,9 @@ def test_settled_answers_are_right_where_bf16_errs_most(seed):
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(("spread", "shift"), [(0.02, 0.0), (0.02, 1.0), (1.0, 0.0)])
-def test_counts_are_those_of_float32(seed, spread, shift):
+def test_counts_are_those_of_float32(seed, spread, shift, monkeypatch):
     """Images between the texts of two classes: near ties, answers that bf16 gets wrong, and clear ones."""
+    monkeypatch.setattr(screening, "SCORES", 40 * 700)  # 3,000 images in five blocks
     of = generator(seed)
     texts = normalize(torch.randn(3, 40, 32, generator=of) + shift)
     labels = torch.randint(40, (3000,), generator=of)
