@@ -138,6 +138,8 @@ def run_and_check(world: Path, folder: Path, drawn: dict[str, Any]) -> None:
     assert numbers
     assert all(math.isfinite(number) and 0 <= number <= 100 for number in numbers)
     assert "</html>" in page
+    counts = (folder / "reports/tables/counts.csv").read_text(encoding="utf-8")
+    assert ("upper_bound" in counts) is bool(drawn["targets"]), "it is selected on the targets"
 
 
 def leaves(value: Any) -> list[float]:
