@@ -17,6 +17,7 @@ from wsoup.check.soups import SoupParams
 from wsoup.core.scoring import decide, normalize
 from wsoup.disk.store import write_table
 from wsoup.search.candidates.pools import common_words
+from wsoup.search.grow.joint import fitted_scale, joint_soup, likely_on
 from wsoup.search.grow.sample import drawn as sampled
 from wsoup.search.grow.search import Search
 from wsoup.search.rank.meter import Meter, cost_of
@@ -155,6 +156,24 @@ def test_final_counts_are_of_the_texts_that_are_evaluated(kind, period, source, 
     judged = features.cumsum(dim=0) if kind in ("greedy", "joint") else features
     counts = decide(*source.images_of(1), normalize(judged)).right.sum(dim=1).tolist()
     assert [member.n_correct for member in members] == counts
+
+
+def test_joint_growth_judges_at_the_scale_of_the_class_names_own_prompts(source, ranked):
+    """With their final period; at the scale of those without it other words would be chosen for these images."""
+    images = normalize(torch.randn(60, 16, generator=torch.Generator().manual_seed(5)))
+    here = replace(source, image_features=images)
+    definition = define("joint")
+    meter = Meter(here, seed=1, period=False)
+    draws = [definition.draw(ranked.texts, member=i, seed=1) for i in range(3)]
+    chosen = {}
+    for period in ("", "."):
+        names = here.text_encoder.encode([f"a photo of a {name}{period}" for name in NAMES])
+        measure = likely_on(*meter.images, scale=fitted_scale(*meter.images, names))
+        members = joint_soup(draws, features=meter.features, measure=measure, max_words=3)
+        chosen[period] = [member.text for member in members]
+    assert chosen[""] != chosen["."]
+    members, _ = build(definition, source=here, ranked=ranked)
+    assert [member.text for member in members] == chosen["."]
 
 
 def test_the_class_name_is_counted_beside_the_first_part_alone(source, ranked):
