@@ -80,6 +80,9 @@ def test_wrapped_rounds_continue_within_a_batch_and_an_epoch_has_each_image_once
     assert batches[0].tolist() != batches[3].tolist()
     several = [wrapped_positions(LABELS, batch_size=4, seed=seed, iteration=1) for seed in range(20)]
     assert 0 < sum(len(set(LABELS[batch])) < 4 for batch in several) < 20
+    large = wrapped_positions(LABELS, batch_size=7, seed=1, iteration=0)
+    assert len(set(large.tolist())) == 7
+    assert sorted(Counter(LABELS[large].tolist()).values()) == [1, 1, 1, 2, 2]
 
 
 @given(
@@ -100,6 +103,9 @@ def test_crops_by_hand():
     assert crop_box(40, 40, np.array([[1.0, square, 0.5, 0.5]]), share=(0.25, 1.0)) == (0, 0, 40, 40)
     assert crop_box(40, 40, np.array([[0.0, square, 0.0, 0.999]]), share=(0.25, 1.0)) == (0, 20, 20, 40)
     assert crop_box(40, 12, np.array([[1.0, square, 0.0, 0.0]]), share=(0.25, 1.0)) == (12, 0, 28, 12)
+    whole_side = np.array([[0.0, square, 0.999, 0.999]])
+    assert crop_box(20, 10, whole_side, share=(0.5, 1.0)) == (10, 0, 20, 10)
+    assert crop_box(10, 20, whole_side, share=(0.5, 1.0)) == (0, 10, 10, 20)
     assert crop_box(400, 400, np.array([[0.0, 1.0, 0.0, 0.0]]), share=(0.25, 1.0)) == (0, 0, 231, 173)  # 4 : 3
 
 

@@ -180,3 +180,7 @@ def test_the_members_divergence_equals_a_plain_loop():
     total = sum(float((p[i, b] * (p[i, b] / p[j, b]).log()).sum()) for i, j in pairs for b in range(2))
     assert losses.members_divergence(p) == pytest.approx(total / (len(pairs) * 2))
     assert losses.members_divergence(p[:1]) == 0.0
+    rare = torch.tensor([[[1 - 1e-6, 1e-6]], [[0.5, 0.5]]])
+    from_sure = math.log(2)
+    from_unsure = math.log(0.5) - math.log(1e-6) / 2
+    assert losses.members_divergence(rare) == pytest.approx((from_sure + from_unsure) / 2, abs=1e-4)
