@@ -100,12 +100,13 @@ def test_few_held_out_photos_leave_the_decision_to_all_labelled_ones():
     ("head", "doubt"),
     [
         (slice(18, 40), "The templates may be as good, and even 1,000 more labelled photos may not settle it."),
+        (slice(17, 40), "The templates may be as good: about 600 more labelled photos would settle it."),
         (slice(14, 40), "The templates may be as good: about 110 more labelled photos would settle it."),
         (slice(0, 40), "labelled photos in turn."),
     ],
 )
 def test_the_sentence_says_what_would_settle_a_doubt(head, doubt):
-    """Of 40 photos the templates get the first 20, and the head leads by 2, 6 and 20.
+    """Of 40 photos the templates get the first 20, and the head leads by 2, 3, 6 and 20.
 
     With 6, 34 photos change, so the standard error is 14.4 points of a lead of 15, and 1.96 of them would be 15 points
     with 40 (28.2 / 15)^2 = 141 photos: 101 more, and some for Student's t.
@@ -117,6 +118,17 @@ def test_the_sentence_says_what_would_settle_a_doubt(head, doubt):
     advice = advise(rows, n_classes={"photos": 4}, confidence=0.95, in_turn=in_turn)
     assert advice.use == "head"
     assert advice.sentence.endswith(doubt)
+
+
+def test_the_row_that_comes_closest_says_what_would_settle_a_doubt():
+    """As above with a lead of 6 photos, and with one of 8 over another row, which 50 more would settle."""
+    photos = {"class name": np.arange(40) < 20, "templates": np.arange(40) < 18, "head": np.arange(40) >= 14}
+    in_turn = {name: {"photos": hits} for name, hits in photos.items()}
+    rows = {name: {"photos": hits[:8]} for name, hits in photos.items()}
+    sentence = advise(rows, n_classes={"photos": 4}, confidence=0.95, in_turn=in_turn).sentence
+    assert sentence.endswith(
+        "The class name and the templates may be as good: about 110 more labelled photos would settle it."
+    )
 
 
 def test_an_interval_that_just_reaches_zero_leaves_a_doubt():

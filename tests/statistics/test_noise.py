@@ -234,6 +234,8 @@ def test_counts_of_none_and_of_all_have_half_an_image_more_on_each_side():
     share = 0.5 / 11
     assert estimate.mean == 100
     assert estimate.se == pytest.approx(math.sqrt(2 * 1e4 * share * (1 - share) / 10))
+    half = compare_counts(np.array([[10]]), np.array([[5]]), n_images=np.array([10])).fixed
+    assert half.se == pytest.approx(math.sqrt(1e4 * (share * (1 - share) + 1 / 4) / 10)), "the second row varies, too"
 
 
 @pytest.mark.parametrize(
