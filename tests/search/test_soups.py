@@ -257,13 +257,13 @@ def test_a_model_that_is_not_taken_apart_computes_all_positions_of_every_prompt(
 
 
 def test_all_texts_of_a_search_cost_however_many_blocks_they_come_in(source, monkeypatch):
-    """Blocks of one text each, as with many classes; two of them are asked for."""
+    """Blocks of one text each, as with many classes; three of them are asked for."""
     one_by_one = functools.partialmethod(PromptEncoder.grid_blocks, block_bytes=1)
     monkeypatch.setattr(PromptEncoder, "grid_blocks", one_by_one)
     meter = Meter(source, seed=1, period=True)
-    for _, block in zip(range(2), meter.blocks(["sharp", "ears", "old"]), strict=False):
+    for _, block in zip(range(3), meter.blocks(["sharp", "ears", "old", "wet"]), strict=False):
         assert len(block) == 1
-    assert meter.cost() == cost_of(["sharp", "ears"], period=True, source=source)
+    assert meter.cost() == cost_of(["sharp", "ears", "old"], period=True, source=source)
 
 
 def test_a_meter_does_not_depend_on_order_or_batches(source):

@@ -184,13 +184,17 @@ def _deviations(scores: Tensor) -> Tensor:
 
 
 def shards(texts: Sequence[str], *, size: int) -> list[Sequence[str]]:
-    """Split texts for scoring, in order: at most `size` together, and "" alone, since it shares no prefix.
+    """Split distinct texts for scoring, in order: at most `size` together, and "" alone, since it shares no prefix.
 
     >>> shards(["", "a", "b", "c"], size=2)
     [[''], ['a', 'b'], ['c']]
     """
-    groups = (list(group) for _, group in groupby(texts, key=bool))
-    return [group[i : i + size] for group in groups for i in range(0, len(group), size if group[0] else 1)]
+    parts: list[Sequence[str]] = []
+    for _, group in groupby(texts, key=bool):
+        together = list(group)
+        for start in range(0, len(together), size):
+            parts.append(together[start : start + size])
+    return parts
 
 
 def right_by_name(source: Source, *, images: ImageSet, period: bool) -> Tensor:
