@@ -11,7 +11,7 @@ import torch
 from finetune_cases import METHODS, finetune_params
 
 from wsoup.base.errors import ParamsError
-from wsoup.finetune.averages import AveragedWeights
+from wsoup.finetune.averages import SOFT, AveragedWeights
 from wsoup.finetune.params import SnapshotParams
 from wsoup.finetune.train import Trainer
 
@@ -199,3 +199,17 @@ def test_running_out_of_memory_changes_no_weight(tiny_encoder, colours, name, mo
     monkeypatch.setattr(run.objective, "backward", Mock(side_effect=torch.OutOfMemoryError("no room")))
     with pytest.raises(torch.OutOfMemoryError):  # recomputing has not helped
         run.step()
+
+
+def test_a_member_of_an_ensemble_begins_with_initial_weights_and_averages():
+    """Weight decay moves all descriptors, also those whose turn has not come: from 0 to 8, then from 0 to 2."""
+    weights = torch.nn.Parameter(torch.zeros(2, 1, 1))
+    averaged = AveragedWeights({SOFT: weights}, ema=0.5, iterations=4, ensemble=True)
+    weights.detach().fill_(8.0)
+    averaged.update()
+    assert [averaged.begins_member(iteration) for iteration in range(4)] == [False, False, True, False]
+    averaged.begin_member(2)
+    assert weights.flatten().tolist() == [0, 0]
+    weights.detach().fill_(2.0)
+    averaged.update()
+    assert averaged.averages(3)[SOFT].flatten().tolist() == [4, 1]
