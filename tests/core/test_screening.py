@@ -86,6 +86,14 @@ def test_what_all_texts_share_does_not_widen_the_bound():
     assert not is_open.item()
 
 
+@pytest.mark.parametrize(("difference", "is_open"), [(1.375 * 2.0**-19, True), (2.0**-18, False)])
+def test_what_all_texts_share_may_cost_float32_its_last_bits(difference, is_open):
+    """Two sums of float32 may err by 2 x 2^-22 times the image's length, 1.4, each: 1.3e-6 beside a margin of 2e-6."""
+    texts = torch.tensor([[1.0, difference], [1.0, -difference], [1.0, 0.0]])
+    _, left_open = Screen(texts).answers(rounded(torch.ones(1, 2)), torch.tensor([0]), margin=2 * NEAR_TIE)
+    assert left_open.item() is is_open
+
+
 def test_scores_closer_than_a_near_tie_are_left_open_however_exact_they_are():
     """Short images: scores of 0 and of 2^-21, 2^-20 and 2^-19, of which the first two are nearer than 1e-6."""
     texts = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
