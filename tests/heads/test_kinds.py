@@ -16,7 +16,8 @@ from wsoup.heads.kinds import Prototypes, Ridge
 
 SETTINGS = [Prototypes(2.0), Ridge(0.1)]
 KINDS = [Prototypes, Ridge]
-COUNTS = [(3, 3, 3, 3), (1, 4, 2), (2, 2)]  # twelve images of six numbers each, seven, four
+COUNTS = [(3, 3, 3, 3), (1, 4, 2), (2, 2), (2,) * 8]
+"""Twelve images of six numbers each, seven, four, and sixteen, in folds of eight: more images than numbers."""
 
 
 def others(shots: FewShot, n=5) -> Tensor:

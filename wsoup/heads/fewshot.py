@@ -43,11 +43,13 @@ class FewShot:
     @cached_property
     def folds(self) -> Tensor:
         """Fold of each image, which is its index within its class: (n,) int64; -1 for the only image of a class."""
-        so_far = self.one_hot.cumsum(dim=0).long()  # (n, C) images of each class
-        folds = so_far.gather(1, self.labels[:, None])[:, 0] - 1
-        of_class = so_far[-1][self.labels]
+        sizes = torch.bincount(self.labels, minlength=self.n_classes)
+        firsts = sizes.cumsum(dim=0) - sizes  # (C,) where each class begins when images are sorted by class
+        by_class = self.labels.argsort(stable=True)
+        folds = torch.empty_like(self.labels)
+        folds[by_class] = torch.arange(len(self.labels)) - firsts[self.labels[by_class]]
         # Without its only image a class would have no head to test the image with.
-        return torch.where(of_class > 1, folds, -1)
+        return torch.where(sizes[self.labels] > 1, folds, -1)
 
     @property
     def n_folds(self) -> int:

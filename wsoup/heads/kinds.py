@@ -142,13 +142,25 @@ class Ridge:
             gains = numerators / (values + setting.penalty)
             logits = texts.clone()
             for rows in folds:
-                own = basis[rows] * gains
-                missing = _add_diagonal(-own @ basis[rows].T, 1.0)
-                unexplained = residual[rows] - own @ rotated
-                error = torch.linalg.solve(missing, unexplained)
+                of_fold = basis[rows]
+                unexplained = residual[rows] - (of_fold * gains) @ rotated
+                error = _without_fold(of_fold, gains, unexplained)
                 # X and R were multiplied by the roots of the weights; logits are of the images themselves.
                 logits[rows] += (residual[rows] - error) / roots[rows]
             yield setting, logits
+
+
+def _without_fold(basis: Tensor, gains: Tensor, unexplained: Tensor) -> Tensor:
+    """(I - Q diag(g) Q')^-1 E, with Q (b, D or n) the fold's rows of the basis, and E (b, C).
+
+    With more rows than columns by Woodbury's identity, E + Q (diag(1 / g) - Q'Q)^-1 Q'E: the smaller system.
+    """
+    if len(basis) <= len(gains):
+        missing = _add_diagonal(-(basis * gains) @ basis.T, 1.0)
+        return torch.linalg.solve(missing, unexplained)
+    # So many rows are more than the size of features, where the gains are 1 / (v + lambda), and none is 0.
+    system = torch.diag(1 / gains) - basis.T @ basis
+    return unexplained + basis @ torch.linalg.solve(system, basis.T @ unexplained)
 
 
 def _weighted(shots: FewShot) -> tuple[Tensor, Tensor, Tensor]:
