@@ -17,7 +17,6 @@ from wsoup.finetune.params import FinetuneParams
 from wsoup.finetune.tune_params import SoftDescriptorsTune
 from wsoup.params.inputs import Datasets, EmbedParams, EncoderParams, FewshotParams
 from wsoup.params.section import Name, Section, Seeds, load, parse
-from wsoup.search.grow.top import TopSoup
 from wsoup.search.pools.params import CandidatesParams, ScoreParams
 
 RESERVED = {
@@ -102,7 +101,7 @@ class Params(Section):
     @model_validator(mode="after")
     def _likelihoods_are_computed(self) -> Params:
         for name, soup in self.soups.items():
-            if isinstance(soup, TopSoup) and soup.rank_by == "count_k2" and soup.pool not in self.score.likelihood:
+            if soup.reads_likelihood and soup.pool not in self.score.likelihood:
                 raise ValueError(
                     f"soups.{name}: rank_by: count_k2 reads k2, which score.likelihood computes for "
                     f"{' and '.join(self.score.likelihood) or 'no pool'}; add {soup.pool} there, or set rank_by: count"

@@ -43,8 +43,6 @@ class AnySoup(Section):
 
     walks: ClassVar[bool] = False
     """Whether it goes through the ranking once, text by text."""
-    reads_likelihood: ClassVar[bool] = False
-    """Whether its members depend on k2, whose last bits depend on the images of the other seeds."""
     within_k1: ClassVar[str] = "m"
     """The key that must not exceed k1, if it has a k1."""
     kind: str
@@ -71,6 +69,11 @@ class AnySoup(Section):
             part: its number, below `parts`.
         """
         raise NotImplementedError
+
+    @property
+    def reads_likelihood(self) -> bool:
+        """Whether its members depend on k2, whose last bits depend on the images of the other seeds."""
+        return False
 
     @property
     def parts(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -18,12 +18,16 @@ if TYPE_CHECKING:
 class TopSoup(AnySoup):
     """The m best single texts by count, or by count and likelihood among the top k1 by count."""
 
-    reads_likelihood: ClassVar[bool] = True
     kind: Literal["top"]
     k1: TextCount
     """Texts come from the top k1 of the ranking by count."""
     rank_by: Literal["count", "count_k2"]
     """`count`, or `count_k2`: count plus likelihood (k2), each in standard deviations."""
+
+    @property
+    def reads_likelihood(self) -> bool:
+        """With ``count_k2``."""
+        return self.rank_by == "count_k2"
 
     def members(self, ranked: Ranked, meter: Meter, *, part: int) -> list[Member]:
         """The whole soup; ties keep the order of the ranking.
