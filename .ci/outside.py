@@ -92,7 +92,7 @@ def main() -> None:
     assert "source: shapes" in run("wsoup", "profile", "demo")
     print(run("wsoup", "init", "soups"), end="")
     folder = Path("soups")
-    assert "python -m stages.report" in run("dvc", "repro", "--dry", "--force", cwd=folder)
+    assert "python stages report" in run("dvc", "repro", "--dry", "--force", cwd=folder)
     assert "Running stage 'prepare@shapes'" in run("dvc", "repro", "prepare@shapes", cwd=folder)
     assert (folder / "artifacts/manifests/shapes.parquet").is_file()
     assert "Running stage" not in run("dvc", "repro", "prepare@shapes", cwd=folder)

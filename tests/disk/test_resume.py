@@ -92,7 +92,7 @@ def handles_signals(process: int) -> bool:
 @pytest.mark.parametrize("seconds", [0.0, 0.1, 0.4, 1.0])
 def test_an_interrupt_during_imports_is_one_line_too(miniature, number, seconds):
     """A start of Python as by `dvc repro`, from its first moment on."""
-    command = [sys.executable, "-m", "stages.score", "words"]
+    command = [sys.executable, "stages", "score", "words"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     with subprocess.Popen(command, cwd=miniature.folder, **pipes) as process:
         while not handles_signals(process.pid):
@@ -142,4 +142,4 @@ def test_a_script_that_would_run_the_wsoup_of_another_tree_is_refused(miniature,
     )
     assert (done.returncode, done.stdout) == (1, "")
     message = f"error: {script} would run {ROOT / 'wsoup'}, not {miniature.folder / 'wsoup'} beside it; run it from "
-    assert done.stderr == f"{message}{miniature.folder} as `python -m stages.score` and clear PYTHONPATH\n"
+    assert done.stderr == f"{message}{miniature.folder} as `python stages score` and clear PYTHONPATH\n"

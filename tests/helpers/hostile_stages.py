@@ -22,7 +22,7 @@ def start(folder: Path, stage: Stage) -> subprocess.Popen[str]:
     """Start a stage in `folder`, with the copy of wsoup there."""
     environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "WSOUP_CACHE")}
     return subprocess.Popen(
-        [sys.executable, "-m", f"stages.{stage[0]}", *stage[1:]],
+        [sys.executable, "stages", *stage],
         cwd=folder,
         env=environment,
         stdout=subprocess.PIPE,

@@ -1,7 +1,7 @@
 """Run stages, DVC and wsoup in processes that start at once: forked from a server that has imported the packages.
 
 To the kernel, locks and file system they are like any other process; only the imports are shared. So are those of DVC's
-stages: in the environment of `warm_python`, `python -m stages.X` is such a process.
+stages: in the environment of `warm_python`, `python stages X` is such a process.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ PATIENCE = 120.0
 
 
 class Running:
-    """A running ``python -m stages.<stage> <arguments>`` in `folder`, with the code of `root`."""
+    """A running ``python stages <stage> <arguments>`` in `folder`, with the code of `root`."""
 
     def __init__(self, folder: Path, stage: str, *arguments: str, root: Path = ROOT, **variables: str) -> None:
         self.printed = folder / f".{stage}-{'-'.join(arguments)}-{time.monotonic_ns()}.txt"
-        about = (str(folder), str(root), f"stages.{stage}", list(arguments), variables, str(self.printed))
+        about = (str(folder), str(root), "stages", [stage, *arguments], variables, str(self.printed))
         self.process = FORKING.Process(target=_run, args=about)
         self.process.start()
 
@@ -97,7 +97,7 @@ def run_module(
 
 @functools.cache
 def warm_python() -> dict[str, str]:
-    """Environment variables with which `python -m stages.X` is forked from here, by way of warm/python and a thread."""
+    """Environment variables with which `python stages X` is forked from here, by way of warm/python and a thread."""
     address = str(Path(tempfile.mkdtemp(prefix="warm-")) / "socket")
     server = socket.socket(socket.AF_UNIX)
     server.bind(address)
@@ -116,9 +116,8 @@ def _answer(client: socket.socket) -> None:
     """Run one stage for tests/helpers/warm/python, and send it the process id, then the exit code."""
     with client, client.makefile("rw") as lines:
         about = json.loads(lines.readline())
-        module, *arguments = about["arguments"]
         streams = [f"/proc/{about['pid']}/fd/{stream}" for stream in (1, 2)]
-        about = (about["folder"], about["folder"], module, arguments, about["environment"])
+        about = (about["folder"], about["folder"], "stages", about["arguments"], about["environment"])
         process = FORKING.Process(target=_run, args=(*about, *streams))
         process.start()
         print(process.pid, file=lines, flush=True)
@@ -137,7 +136,7 @@ def _run(
     out: str,
     err: str | None = None,
 ) -> None:
-    """In the new process: run a module as Python's ``-m`` does."""
+    """In the new process: run a module as Python's ``-m`` does, or the folder `stages` as ``python stages`` does."""
     gc.freeze()  # the collector would touch all imported objects, and so copy their pages
     os.chdir(folder)
     os.environ.pop("WSOUP_CACHE", None)
@@ -150,4 +149,7 @@ def _run(
         del sys.modules[name]
     sys.path.insert(0, root)
     sys.argv = ["-m", *arguments]
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    if module == "stages":
+        runpy.run_path(str(Path(root, "stages")), run_name="__main__")
+    else:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)

@@ -53,7 +53,7 @@ def test_dvc_runs_no_part_of_a_name(project, section, name):
     try:
         printed = project.run("dvc", "repro", good=False)
         first = {"datasets": f"prepare@{name}", "soups": "evaluated", "finetune.methods": f"finetune@{name}"}[section]
-        assert f"Running stage '{first}':\n> python -m stages.{first.partition('@')[0]}\n" in printed
+        assert f"Running stage '{first}':\n> python stages {first.partition('@')[0]}\n" in printed
         assert f"error: params.yaml: {section}.{name}: {name!r} is not valid: {NAME_RULE}\n" in printed
         assert "Traceback" not in printed
         assert not [path for path in project.folder.iterdir() if path.name == "x"]

@@ -198,9 +198,9 @@ def test_a_stage_lists_the_packages_its_result_depends_on(name):
 
 def test_every_stage_has_its_script_and_every_script_its_stage():
     """No command contains a name of params.yaml, which a shell might run."""
-    scripts = {path.stem for path in (ROOT / "stages").glob("*.py")} - {"__init__"}
+    scripts = {path.stem for path in (ROOT / "stages").glob("*.py")} - {"__init__", "__main__"}
     assert scripts == set(stages())
-    assert {name: stage["cmd"] for name, stage in stages().items()} == {s: f"python -m stages.{s}" for s in scripts}
+    assert {name: stage["cmd"] for name, stage in stages().items()} == {s: f"python stages {s}" for s in scripts}
 
 
 def test_dvc_lock_names_no_stage_that_is_gone(monkeypatch):

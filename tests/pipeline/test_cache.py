@@ -54,7 +54,7 @@ def project(folder: Path) -> Path:
     shutil.copytree(ROOT / "data/toy", folder / "data/toy", ignore=generated)  # made by its stages
     shutil.copytree(ROOT / "stages", folder / "stages", ignore=shutil.ignore_patterns("__pycache__"))
     stages = yaml.safe_load((ROOT / "dvc.yaml").read_text())
-    stages["stages"]["slow"] = {"cmd": "python -m stages.slow", "deps": ["stages/slow.py"], "outs": ["artifacts/slow"]}
+    stages["stages"]["slow"] = {"cmd": "python stages slow", "deps": ["stages/slow.py"], "outs": ["artifacts/slow"]}
     (folder / "dvc.yaml").write_text(yaml.safe_dump(stages))
     (folder / "stages/slow.py").write_text(SLOW)
     for room in [*code.rooms(folder / "stages/slow.py"), *code.kinds()]:  # as `wsoup init` writes them
@@ -73,7 +73,7 @@ def run(in_tmp: Path) -> Path:
 def slow(run: Path) -> Iterator[subprocess.Popen[bytes]]:
     """The slow stage, running, with two of its five shards done."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "stages.slow"]
+    command = [sys.executable, "stages", "slow"]
     with subprocess.Popen(command, cwd=run, env=environment, stderr=subprocess.PIPE) as process:
         try:
             while len(list(CACHE.glob("slow/*/*.part"))) < 2:
@@ -163,7 +163,7 @@ def test_a_stage_removes_half_written_files_of_its_own_outs_alone(run: Path) -> 
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("half")
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    subprocess.run([sys.executable, "-m", "stages.slow"], env=environment, check=True)
+    subprocess.run([sys.executable, "stages", "slow"], env=environment, check=True)
     assert [path.exists() for path in [*own, *others]] == [False] * 3 + [True] * 4
 
 

@@ -59,7 +59,7 @@ def test_an_interrupted_stage_is_not_committed(other, number, shell):
     printed, _ = process.communicate(timeout=120)
     assert process.returncode != 0
     assert "score: interrupted; " in printed
-    code = re.search(r"failed to run: python -m stages.score, exited with (-?\d+)\n", printed)
+    code = re.search(r"failed to run: python stages score, exited with (-?\d+)\n", printed)
     assert code, printed
     # bash becomes the stage; a shell that waits for it, as dash does, is interrupted itself, after the stage
     may_wait = shell == "/bin/sh" and number == signal.SIGINT

@@ -12,7 +12,7 @@ from wsoup.pipeline.lock_file import damaged
 LOCK = """schema: '2.0'
 stages:
   prepare@photo:
-    cmd: python -m stages.prepare
+    cmd: python stages prepare
     deps:
     - path: photo
       hash: md5

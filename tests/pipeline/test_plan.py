@@ -46,7 +46,7 @@ def test_a_plan_takes_none_of_dvcs_locks(project, monkeypatch):
 def test_texts_are_those_that_the_stage_encodes_to_a_factor_of_two(project, planned, stage):
     shutil.rmtree(project.folder / ".cache/wsoup" / stage)  # the finished shards of the run
     name, _, item = stage.partition("@")
-    printed = project.run("python", "-m", f"stages.{name}", *([item] if item else []))
+    printed = project.run("python", "stages", name, *([item] if item else []))
     encoded = sum(int(n) for n in re.findall(r"(\d+) texts and \d+ tokens encoded here", printed))
     need = planned[stage].need
     assert encoded / 2 <= need.texts * need.classes <= 2 * encoded

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
+import yaml
 from processes import run_stage
-from project import METHODS, Project
+from project import METHODS, ROOT, Project
 
 TRAINED = {f"{stage}@{method}" for stage in ("finetune", "evaluate_tuned") for method in METHODS}
 LAYOUT = '''"""A user's own layout."""
@@ -85,7 +91,7 @@ def test_another_package_version_runs_the_stages_that_it_decides(edited):
     changed = edited.changed()
     assert {"embed@photo", "score@words", "soup@word", "evaluate"} <= changed
     assert not {"prepare@photo", "fewshot", "report"} & changed
-    refused = edited.run("python", "-m", "stages.embed", "photo", good=False)
+    refused = edited.run("python", "stages", "embed", "photo", good=False)
     assert refused.count("\n") == 1
     assert "pillow" in refused
     assert "run `wsoup packages --accept` and `dvc repro`" in refused
@@ -138,6 +144,23 @@ def test_stages_refuse_bad_params_before_they_begin(edited):
     assert edited.changed() == set(), "the outs are unchanged"
 
 
-def test_a_python_that_would_not_find_the_stages_is_an_error_before_the_run(project):
-    printed = project.run("python", "-m", "wsoup", "check", good=False, PYTHONSAFEPATH="1")
-    assert "error: PYTHONSAFEPATH is set, so Python finds no module `stages` here" in printed
+def test_dvc_finds_the_stages_where_python_has_no_current_folder_on_its_path(project):
+    """With processes that Python starts itself, unlike those of `project.run`."""
+    (project.folder / "artifacts/manifests/photo.parquet").unlink()
+    # An editor or a policy of a machine may set it.
+    environment = {**os.environ, "PYTHONSAFEPATH": "1"}
+    environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment["PATH"]])
+    command = [sys.executable, "-m", "dvc", "repro", "--force", "--single-item", "prepare@photo"]
+    done = subprocess.run(command, cwd=project.folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "> python stages prepare" in done.stdout
+    assert (project.folder / "artifacts/manifests/photo.parquet").is_file()
+
+
+def test_without_the_name_of_a_stage_its_names_are_said(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    stages = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
+    for arguments in ([], ["sore"], ["__init__"]):
+        done = subprocess.run([sys.executable, "stages", *arguments], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == f"error: name a stage: python stages {{{','.join(sorted(stages))}}} [item]\n"

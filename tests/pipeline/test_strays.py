@@ -80,5 +80,5 @@ def test_a_lock_file_that_dvc_did_not_write_is_named(project: Project, tmp_path:
     run = project.copy(tmp_path / "run")
     for text in ("", "[]", "a: [", "<<<<<<< HEAD\nstages:\n=======\n"):
         (run.folder / "dvc.lock").write_text(text)
-        printed = run.run("python", "-m", "stages.fewshot", good=False)
+        printed = run.run("python", "stages", "fewshot", good=False)
         assert printed == "error: dvc.lock is not as DVC writes it; restore it from git\n"

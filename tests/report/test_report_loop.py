@@ -37,7 +37,7 @@ def loop(project, tmp_path_factory):
 
 
 def test_the_last_stage_prints_the_answer_and_results_what_to_do(loop):
-    printed = loop.printed.partition("> python -m stages.report\n")[2]
+    printed = loop.printed.partition("> python stages report\n")[2]
     assert printed.startswith("Test images of the source. ")
     *_, last = loop.run("wsoup", "results").splitlines()
     assert last == "reports/ differ from HEAD: see `wsoup compare`, or commit them as this machine's baseline"

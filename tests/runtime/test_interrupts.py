@@ -13,10 +13,9 @@ from project import ROOT
 
 PROGRAM = """
 import atexit, os, sys
-sys.argv[0] = "-m"  # as while Python looks for the module of `-m stages.score`
-import stages
-from wsoup.runtime.ending import INTERRUPTED, interruptible
+from wsoup.runtime.ending import INTERRUPTED, interruptible, leave_at_once
 
+leave_at_once()
 atexit.register(lambda: print("cleaned"))
 try:
     with interruptible():
@@ -78,7 +77,7 @@ except KeyboardInterrupt:
 
 def test_importing_a_stage_or_the_command_changes_no_handlers():
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    for name in ("stages", "wsoup.__main__"):
+    for name in ("stages", "stages.__main__", "wsoup.__main__"):
         sys.modules.pop(name, None)
         importlib.import_module(name)
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
@@ -128,10 +127,10 @@ def test_after_an_error_no_library_prints_at_exit(tmp_path):
 import atexit
 atexit.register(lambda: print("noise of a library"))
 import sys
-sys.argv[0] = "-m"
-import stages
 from wsoup.base.errors import DataError
-from wsoup.runtime.ending import errors_in_one_line
+from wsoup.runtime.ending import errors_in_one_line, leave_at_once
+
+leave_at_once()
 
 atexit.register(lambda: print("cleaned"))
 with errors_in_one_line():
@@ -141,10 +140,10 @@ with errors_in_one_line():
     assert (result.returncode, result.stdout, result.stderr) == (1, "cleaned\n", "error: what is wrong\n")
 
 
-@pytest.mark.parametrize("module", ["stages.prepare", "wsoup"])
-def test_a_python_without_the_packages_is_one_line(module):
+@pytest.mark.parametrize("program", [("stages", "prepare"), ("-m", "wsoup")])
+def test_a_python_without_the_packages_is_one_line(program):
     """As where the environment is not activated: -S hides what is installed."""
-    command = [sys.executable, "-S", "-m", module, "photo"]
+    command = [sys.executable, "-S", *program, "photo"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert done.stderr.startswith(f"error: {sys.executable} does not have the package ")

@@ -41,7 +41,7 @@ def faults(code: str, **variables: str) -> list[int]:
 
 
 PROCESSES = {
-    "a stage": "import stages",
+    "a stage": "import runpy\ntry: runpy.run_path('stages', run_name='__main__')\nexcept SystemExit: pass",
     "a worker of Ray": "from wsoup.runtime.on_ray import Worker; Worker('.', {})",
     "a command": "import sys, wsoup.cli.app as a\nsys.argv = ['wsoup', 'x']\ntry: a.main()\nexcept SystemExit: pass",
 }
@@ -58,7 +58,9 @@ def test_freed_blocks_are_reused(kind):
 @glibc
 @pytest.mark.parametrize("variables", [{"WSOUP_KEEP_MEMORY": "0"}, {"MALLOC_ARENA_MAX": "2"}])
 def test_malloc_is_not_touched_if_disabled_or_configured_by_the_user(variables):
-    (again,) = faults("import stages; faults(); print(faults())", **variables)
+    (again,) = faults(
+        "from wsoup.runtime.memory import keep_memory; keep_memory(); faults(); print(faults())", **variables
+    )
     assert again > PAGES // 2
 
 

@@ -319,7 +319,7 @@ def test_stages_on_two_nodes_give_the_bytes_of_one_process(project: Project, clu
     shutil.rmtree(folder / "artifacts" / out, ignore_errors=True)
     elsewhere = object.__new__(Project)
     elsewhere.folder = folder
-    printed = elsewhere.run("python", "-m", f"stages.{stage}", item)
+    printed = elsewhere.run("python", "stages", stage, item)
     assert contents(folder / "artifacts" / out) == before, printed
 
 

@@ -108,7 +108,7 @@ class World:
 
         def both(method: str) -> None:
             for stage in ("finetune", "evaluate_tuned"):
-                self.run("python", "-m", f"stages.{stage}", method)
+                self.run("python", "stages", stage, method)
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(both, methods))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,9 +16,8 @@ from wsoup.profiles.paper import Paper
 
 
 def prepare(folder: Path, dataset: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "stages.prepare", dataset]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    command = [sys.executable, str(ROOT / "stages"), "prepare", dataset]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """`wsoup check`: everything that would stop or spoil a run, before it begins."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -45,8 +44,6 @@ def check_command(
     lock = damaged()
     if lock is not None:
         errors.append(lock)
-    if sys.flags.safe_path:
-        errors.append("PYTHONSAFEPATH is set, so Python finds no module `stages` here: unset it for `dvc repro`")
     try:
         check_packages(code.installed())
     except WsoupError as error:

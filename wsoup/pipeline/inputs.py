@@ -18,7 +18,7 @@ DVC_YAML = Path("dvc.yaml")
 PARAMS = "params.yaml"
 IGNORED = re.compile(r"(__init__\.py|.*\.pyc|.*\.tmp)")
 """Files that DVC leaves out (.dvcignore)."""
-OWN_COMMAND = "python -m stages."
+OWN_COMMAND = "python stages "
 PLACEHOLDER = re.compile(r"\$\{([^}]+)\}")
 
 

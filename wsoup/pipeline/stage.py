@@ -1,6 +1,6 @@
 """Running a stage: its item and command line, checks before and after, its lock, and one-line errors.
 
-Run ``python -m stages.score words`` in the folder of params.yaml, or ``dvc repro score@words``. DVC passes the item in
+Run ``python stages score words`` in the folder of params.yaml, or ``dvc repro score@words``. DVC passes the item in
 ``DVC_STAGE``, so that no name from params.yaml ever reaches a shell. Where a stage runs may not change a result, so it
 is never in params.yaml but in the environment: ``WSOUP_DEVICE``, ``WSOUP_WORKERS`` (processes that decode images) and
 ``WSOUP_EXECUTOR`` (here, ray).
@@ -95,7 +95,7 @@ def _places(outs: dict[str, list[str]]) -> set[Path]:
 
 def _read_command_line(script: Path, *, doc: str, takes_item: bool) -> str | None:
     """The item, from the command line or from DVC."""
-    parser = argparse.ArgumentParser(prog=f"python -m stages.{script.stem}", description=doc, allow_abbrev=False)
+    parser = argparse.ArgumentParser(prog=f"python stages {script.stem}", description=doc, allow_abbrev=False)
     if takes_item:
         # Where a stage is in a folder below, DVC writes dvc.yaml's path before a colon.
         _, _, address = os.environ.get("DVC_STAGE", "").rpartition(":")
@@ -118,7 +118,7 @@ def _check_tree(script: Path) -> None:
         if beside != used:
             raise MismatchError(
                 f"{script} would run {used}, not {beside} beside it; run it from {tree} as "
-                f"`python -m stages.{script.stem}` and clear PYTHONPATH"
+                f"`python stages {script.stem}` and clear PYTHONPATH"
             )
     elif not is_of_this_wsoup(tree, rooms=code.rooms(script)):
         raise MismatchError(
