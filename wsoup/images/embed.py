@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -168,6 +168,14 @@ class _Gathered:
         return encoded.features[self.name][:]
 
 
+class _Part(NamedTuple):
+    """Images that are encoded together and kept in one shard: the number of their list, and their places in it."""
+
+    of_list: int
+    places: np.ndarray
+    shard: Shard
+
+
 def embed_images(
     encoders: Mapping[str, Encoder],
     *,
@@ -203,26 +211,24 @@ def embed_images(
     if 0 < new < total:
         print(f"{label}: {total - new} of {total} images were finished before; going on", file=sys.stderr)
     size = at_once * batches_per_shard
-    parts: list[tuple[int, np.ndarray]] = []
-    shards = []
+    parts: list[_Part] = []
     for n, places in enumerate(missing):
         for at in range(0, len(places), size):
-            part = places[at : at + size]
-            compute = partial(lists[n].encoded, part, encoders, batch_size, on_bad_image, about)
-            named = lists[n].files.select(["digest", "path"]).take(part).to_pydict()
+            some = places[at : at + size]
+            compute = partial(lists[n].encoded, some, encoders, batch_size, on_bad_image, about)
+            named = lists[n].files.select(["digest", "path"]).take(some).to_pydict()
             # A digest of the names: the names of a million images would stay in memory with their shards.
             inputs = store.fingerprint([about, on_bad_image, *named.values()])
-            shards.append(Shard(owner, inputs, compute, size=len(part)))
-            parts.append((n, part))
+            parts.append(_Part(n, some, Shard(owner, inputs, compute, size=len(some))))
     # Here it is only learned which images a shard holds. Its features are read a second time, a block at a time, when
     # they are written: 10^6 x 512 peak at 1.1 GiB that way, and at 7 GiB when all were kept from the first reading.
-    done = finish_shards(shards, label=label, unit="image", ticks=True)
+    done = finish_shards([part.shard for part in parts], label=label, unit="image", ticks=True)
     skipped: list[dict[int, str]] = [{} for _ in lists]
-    for (n, part), shard, payload in zip(parts, shards, done, strict=True):
+    for part, payload in zip(parts, done, strict=True):
         encoded, digests, _ = _unpacked(payload, origin=label)
-        rows[n][part[encoded.positions]] = finished.add(shard.path, n=len(digests))
+        rows[part.of_list][part.places[encoded.positions]] = finished.add(part.shard.path, n=len(digests))
         for i, text in encoded.skipped.items():
-            skipped[n][int(part[i])] = text
+            skipped[part.of_list][int(part.places[i])] = text
     embedded = []
     for images, row, places, bad in zip(lists, rows, missing, skipped, strict=True):
         if len(bad) == len(row):

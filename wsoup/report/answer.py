@@ -113,14 +113,9 @@ def judge_run(
         MismatchError: a file of results is not of this version.
     """
     images = read_right(results / PRETRAINED / FILE, made_by="evaluate")
-    by_soup: dict[str, dict[str, Right]] = {}
+    by_soup = {}
     for name in judged_soups(list(soups)):
-        mode = judged_mode(name, mode=report.mode)
-        # Its rivals are taken in the same mode: else the mode would be part of the difference.
-        by_soup[name] = {}
-        for (method, its_mode), right in images.items():
-            if its_mode == mode:
-                by_soup[name][method] = right
+        by_soup[name] = _in_mode(judged_mode(name, mode=report.mode), images=images)
     title = title_in_answer(report.soup, soup=soups[report.soup])
     names = {"class_name": "class name", "templates": "80 templates", "soup": title}
     of_soup = by_soup[report.soup]
@@ -142,11 +137,7 @@ def judge_run(
     places = _datasets_by_role(roles)
     answers = {}
     for role, datasets in places.items():
-        # A head is evaluated only where the classes are its own.
-        there = {}
-        for key, right in rows.items():
-            if right.keys() >= set(datasets):
-                there[key] = {dataset: right[dataset] for dataset in datasets}
+        there = _rows_on(datasets, rows=rows)
         judged_in_turn = {}
         if role == "source":
             (source,) = datasets
@@ -163,6 +154,20 @@ def judge_run(
         right=rows["soup"],
         confidence=report.confidence,
     )
+
+
+def _in_mode(mode: str, *, images: Mapping[tuple[str, str], Right]) -> dict[str, Right]:
+    """The rows of one mode, by method: a soup and its rivals are compared in the same mode."""
+    return {method: right for (method, its_mode), right in images.items() if its_mode == mode}
+
+
+def _rows_on(datasets: Sequence[str], *, rows: Mapping[str, Right]) -> dict[str, Right]:
+    """The rows that are evaluated on all of some datasets: a head is not where classes are not its own."""
+    there = {}
+    for key, right in rows.items():
+        if right.keys() >= set(datasets):
+            there[key] = {dataset: right[dataset] for dataset in datasets}
+    return there
 
 
 def _in_turn(path: Path, *, report: ReportParams) -> dict[str, np.ndarray]:
