@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
 import torch
-from heads_cases import few_shots, on_a_circle, unit
+from heads_cases import few_shots, left_out_logits, on_a_circle, unit
 
 from wsoup.base.errors import DataError, MismatchError, ParamsError
 from wsoup.heads import choose as choose_module
 from wsoup.heads import fewshot
 from wsoup.heads.choose import choose, fit_temperature, log_loss, slack, threshold
 from wsoup.heads.fewshot import FewShot, checked
-from wsoup.heads.kinds import PARTS, Prototypes, Ridge
+from wsoup.heads.kinds import PARTS
+from wsoup.heads.prototypes import Prototypes
+from wsoup.heads.ridge import Ridge
 from wsoup.heads.zero_shot import logit_scale_of, soup_features
 from wsoup.soup.member import Member
 from wsoup.soup.soup import Soup
@@ -54,7 +56,7 @@ def test_the_best_setting_has_the_smallest_log_loss_of_those_within_the_slack_of
     assert slack(1000, n_images=1000) == pytest.approx(0.25, abs=0.01)  # as of one wrong
     shots = few_shots(counts=(per_class,) * 4, seed=seed)
     scores = []
-    for setting, logits in kind.left_out(shots):
+    for setting, logits in left_out_logits(kind, shots).items():
         n_correct = int((logits.argmax(dim=1) == shots.labels).sum())
         degree = fit_temperature(logits, shots.labels)
         scores.append((-n_correct, log_loss(logits, shots.labels, temperature=degree), setting, degree))
@@ -76,7 +78,7 @@ def test_both_is_the_mean_of_calibrated_logits():
     torch.testing.assert_close(both.classifier, sum(one.classifier / one.temperature for one in of) / 2)
     logits = torch.zeros(16, 4, dtype=torch.float64)
     for kind, one in ((Prototypes, of[0]), (Ridge, of[1])):
-        (left_out,) = (found for setting, found in kind.left_out(shots) if vars(setting) == one.setting)
+        left_out = left_out_logits(kind, shots)[kind(**one.setting)]
         logits += left_out / one.temperature / 2
     assert both.temperature == pytest.approx(fit_temperature(logits, shots.labels))
     assert both.right.tolist() == (logits.argmax(dim=1) == shots.labels).tolist()
@@ -183,16 +185,28 @@ class ByHand:
 
     number: float = 0.0
 
-    @staticmethod
-    def left_out(shots: FewShot) -> Iterator[tuple[ByHand, torch.Tensor]]:
-        sign = 2 * shots.one_hot - 1
-        half = (shots.folds % 2)[:, None]
-        margins = {0.0: 1e-6, 1.0: torch.where(half == 0, 2.0, -0.02), 2.0: -1.0}
-        for number, margin in margins.items():
-            yield ByHand(number), margin * sign
+    @classmethod
+    def settings(cls) -> list[ByHand]:
+        return [ByHand(0.0), ByHand(1.0), ByHand(2.0)]
+
+    @classmethod
+    def left_out(cls, shots: FewShot) -> ByHandLeftOut:
+        return ByHandLeftOut(shots)
 
     def fit(self, shots: FewShot) -> torch.Tensor:
         return torch.full((shots.features.shape[1], shots.n_classes), self.number, dtype=torch.float64)
+
+
+@dataclass(frozen=True)
+class ByHandLeftOut:
+    shots: FewShot
+
+    def logits(self, settings: Sequence[ByHand]) -> Iterator[tuple[ByHand, torch.Tensor, torch.Tensor]]:
+        sign = 2 * torch.nn.functional.one_hot(self.shots.labels).double() - 1
+        for setting in settings:
+            for fold, rows in enumerate(self.shots.rows_of_folds):
+                margins = {0.0: 1e-6, 1.0: (2.0, -0.02)[fold % 2], 2.0: -1.0}
+                yield setting, rows, margins[setting.number] * sign[rows]
 
 
 def test_a_setting_with_fewer_right_images_loses_whatever_its_probabilities(monkeypatch):
@@ -200,16 +214,17 @@ def test_a_setting_with_fewer_right_images_loses_whatever_its_probabilities(monk
     monkeypatch.setitem(PARTS, "by hand", (ByHand,))
     shots = few_shots(counts=(10, 10))
     losses = []
-    for _, logits in ByHand.left_out(shots):
+    for logits in left_out_logits(ByHand, shots).values():
         temperature = fit_temperature(logits, shots.labels)
         losses.append(log_loss(logits, shots.labels, temperature=temperature))
     assert min(losses) == losses[1]
     assert choose(shots, kind="by hand").setting == {"number": 0.0}
 
 
-def test_a_loss_is_a_mean_over_images_whatever_their_number(monkeypatch):
-    """Ten images, in blocks of three."""
-    monkeypatch.setattr(choose_module, "ROWS", 3)
+@pytest.mark.parametrize(("limit", "number"), [("ROWS", 3), ("LOGITS", 11), ("LOGITS", 3)])
+def test_a_loss_is_a_mean_over_images_whatever_their_number(monkeypatch, limit, number):
+    """Ten images of four classes, in blocks of three, two and one."""
+    monkeypatch.setattr(choose_module, limit, number)
     logits = torch.randn(10, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     labels = torch.arange(10) % 4
     expected = float(torch.nn.functional.cross_entropy(logits / 2, labels))

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from wsoup.heads.fewshot import FewShot
+from wsoup.heads.kinds import Setting
 
 
 def unit(values: Tensor) -> Tensor:
@@ -23,6 +24,16 @@ def few_shots(*, counts=(3, 3, 3, 3), size=6, seed=0, scale=20.0) -> FewShot:
     noise = torch.randn(len(labels), size, generator=draw, dtype=torch.float64)
     texts = unit(centres + torch.randn(len(counts), size, generator=draw, dtype=torch.float64))
     return FewShot(unit(centres[labels] + 0.7 * noise), labels, texts.T.contiguous(), scale)
+
+
+def left_out_logits(kind: type[Setting], shots: FewShot) -> dict[Setting, Tensor]:
+    """Setting -> (n, C) logits by heads that have not seen an image's fold; NaN where an image is in none."""
+    settings = kind.settings()
+    tables = {setting: torch.full((len(shots.labels), shots.n_classes), torch.nan).double() for setting in settings}
+    for setting, rows, logits in kind.left_out(shots).logits(settings):
+        assert tables[setting][rows].isnan().all(), "an image comes once"
+        tables[setting][rows] = logits
+    return tables
 
 
 def on_a_circle(*degrees: float) -> Tensor:

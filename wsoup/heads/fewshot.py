@@ -15,8 +15,10 @@ from wsoup.base.errors import DataError, MismatchError, one_line
 
 SAME = 1e-3
 """Distance of features below which two photos are the same one; half precision moves a feature by about 5e-4."""
-ROWS = 4096
+ROWS = 1024
 """Images compared with all others at a time."""
+BLOCK = 128
+"""Images whose logits are made at a time, so that thousands of classes take little memory."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +59,16 @@ class FewShot:
         return int(self.folds.max()) + 1
 
     @cached_property
-    def one_hot(self) -> Tensor:
-        """Y (n, C) float64."""
-        return torch.nn.functional.one_hot(self.labels, self.n_classes).to(self.features.dtype)
+    def rows_of_folds(self) -> list[Tensor]:
+        """The images of each fold, ascending."""
+        return [(self.folds == fold).nonzero()[:, 0] for fold in range(self.n_folds)]
+
+    @cached_property
+    def weights(self) -> Tensor:
+        """Weights with which each class counts the same, and all images n: (n, 1) float64."""
+        sizes = torch.bincount(self.labels, minlength=self.n_classes)
+        weights = len(self.labels) / (self.n_classes * sizes.double())
+        return weights[self.labels][:, None]
 
     def text_logits(self, features: Tensor) -> Tensor:
         """s f.T: (N, D) -> (N, C)."""
