@@ -23,6 +23,7 @@ from wsoup.heads.rows_in_turn import rows_in_turn
 from wsoup.heads.zero_shot import class_texts, logit_scale_of
 from wsoup.params.section import load, one_of
 from wsoup.pipeline import stage
+from wsoup.runtime.memory import give_back
 from wsoup.runtime.work import finish_by_key
 from wsoup.search.rank.source import Source, identity_of_source, load_source
 from wsoup.soup.soup import Soup
@@ -103,6 +104,8 @@ def fit(
             soup, text_encoder=source.text_encoder, template=template, class_names=class_names
         )  # (C, D)
         scale = logit_scale_of(source.encoder.model)
+        # What encoding left free lies in pieces that a table of images by classes does not fit in.
+        give_back()
         shots, note = checked(*source.images_of(seed), texts=texts.T, logit_scale=scale, names=class_names)
         head = best_head(
             shots,

@@ -67,22 +67,24 @@ def choose(shots: FewShot, *, kind: str) -> Chosen:
     if kind not in PARTS:
         raise ParamsError(f"kind is {shown_value(kind)}; expected one of {', '.join(PARTS)}")
     labels = shots.labels[shots.folds >= 0]
-    parts = [_best_setting(shots, kind=of_part) for of_part in PARTS[kind]]
+    # The only table of images by classes, used again and again: a new one might not fit where the last one was.
+    table = torch.empty(len(labels), shots.n_classes, dtype=torch.float64)
+    parts = [_best_setting(shots, kind=of_part, table=table) for of_part in PARTS[kind]]
     scales = [1.0]
     if len(parts) > 1:
         scales = [1 / (len(parts) * part.temperature) for part in parts]
-    logits = torch.zeros(len(labels), shots.n_classes, dtype=torch.float64)
+    table.zero_()
     classifier = torch.zeros_like(shots.texts)
     setting: dict[str, float] = {}
     for part, scale in zip(parts, scales, strict=True):
-        _add_left_out(logits, shots, part=part, scale=scale)
+        _add_left_out(table, shots, part=part, scale=scale)
         classifier += scale * part.setting.fit(shots)
         # The parts have hyperparameters of different names, so none overwrites another's.
         setting |= asdict(part.setting)
     temperature = parts[0].temperature
     if len(parts) > 1:
-        temperature = fit_temperature(logits, labels)
-    confidences, predictions = _answers(logits, temperature=temperature)
+        temperature = fit_temperature(table, labels)
+    confidences, predictions = _answers(table, temperature=temperature)
     return Chosen(
         setting=setting,
         classifier=classifier,
@@ -104,13 +106,14 @@ class _Part:
     """Log loss of these logits at that temperature."""
 
 
-def _best_setting(shots: FewShot, *, kind: type[Setting]) -> _Part:
+def _best_setting(shots: FewShot, *, kind: type[Setting], table: Tensor) -> _Part:
+    """The best setting of a kind; `table` (n, C) of the left-out images is overwritten."""
     labels = shots.labels[shots.folds >= 0]
     left_out = kind.left_out(shots)
     if not len(labels):
         return _Part(kind.one_shot(shots), left_out)
     # First all settings are counted, block by block. Then logits are made again for those whose counts are equal, which
-    # are few: with many classes, the logits of two settings at once would be large.
+    # are few.
     n_correct = dict.fromkeys(kind.settings(), 0)
     for setting, rows, logits in left_out.logits(kind.settings()):
         n_correct[setting] += int((logits.argmax(dim=1) == shots.labels[rows]).sum())
@@ -118,16 +121,13 @@ def _best_setting(shots: FewShot, *, kind: type[Setting]) -> _Part:
     candidates = []
     for setting, count in n_correct.items():
         if count >= enough:
-            candidates.append(_at_best_temperature(_Part(setting, left_out), shots=shots, labels=labels))
+            part = _Part(setting, left_out)
+            table.zero_()
+            _add_left_out(table, shots, part=part, scale=1.0)
+            temperature = fit_temperature(table, labels)
+            loss = log_loss(table, labels, temperature=temperature)
+            candidates.append(replace(part, temperature=temperature, loss=loss))
     return min(candidates, key=lambda one: one.loss)
-
-
-def _at_best_temperature(part: _Part, *, shots: FewShot, labels: Tensor) -> _Part:
-    logits = torch.zeros(len(labels), shots.n_classes, dtype=torch.float64)
-    _add_left_out(logits, shots, part=part, scale=1.0)
-    temperature = fit_temperature(logits, labels)
-    loss = log_loss(logits, labels, temperature=temperature)
-    return replace(part, temperature=temperature, loss=loss)
 
 
 def _add_left_out(table: Tensor, shots: FewShot, *, part: _Part, scale: float) -> None:
