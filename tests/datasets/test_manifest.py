@@ -16,7 +16,7 @@ from miniature import build_coop, draw, write_pickles
 from PIL import Image
 
 from wsoup.base.errors import DataError, MissingError, ParamsError
-from wsoup.datasets import digests, manifest
+from wsoup.datasets import hashing, manifest
 from wsoup.datasets.listing import Listing, Split
 from wsoup.disk import store
 from wsoup.params.inputs import DatasetParams
@@ -119,8 +119,8 @@ def test_the_test_split_may_have_another_name(root: Path) -> None:
 
 def count_reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     read: list[str] = []
-    plain = digests.read_bytes
-    monkeypatch.setattr(digests, "read_bytes", lambda path: read.append(path) or plain(path))
+    plain = hashing.read_bytes
+    monkeypatch.setattr(hashing, "read_bytes", lambda path: read.append(path) or plain(path))
     return read
 
 
@@ -240,7 +240,7 @@ def test_images_are_read_every_time_on_a_file_system_without_inodes(
     ant = same_size(tmp_path / "set/ant/1.bmp", red=10)
     section = params(tmp_path / "set", role="dg")
     status = SimpleNamespace(st_size=246, st_mtime_ns=1, st_ctime_ns=1, st_ino=0)
-    monkeypatch.setattr(digests, "regular_file", lambda path: status)
+    monkeypatch.setattr(hashing, "regular_file", lambda path: status)
     before = build(section).table["digest"].to_pylist()
     same_size(ant, red=11)
     assert build(section).table["digest"].to_pylist() != before

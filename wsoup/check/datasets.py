@@ -21,6 +21,7 @@ from wsoup.check.left_out import left_out
 from wsoup.check.remembered import encoder_inputs, remembered
 from wsoup.check.whole import Params, covers
 from wsoup.datasets import digests, manifest, paper
+from wsoup.datasets.hashing import stamps_of
 from wsoup.datasets.listing import Listing, some
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
@@ -124,7 +125,7 @@ def _facts(name: str, listing: Listing, *, section: DatasetParams, table: pa.Tab
 def _file_faults(listing: Listing, *, paths: list[str]) -> list[str]:
     """Images that are missing, are not files, or are empty."""
     try:
-        stamps = digests.stamps_of(listing.root, paths, origin=listing.origin)
+        stamps = stamps_of(listing.root, paths, origin=listing.origin)
     except WsoupError as error:
         return [str(error)]
     empty = [path for path, size in zip(paths, stamps[:, 0].tolist(), strict=True) if size == 0]

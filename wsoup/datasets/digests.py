@@ -4,36 +4,24 @@ The cache is one Parquet file with a checksum per dataset root, so that an uncha
 Size and modification time alone prove nothing: two images of a camera may share both and swap places.
 """
 
-import hashlib
 import io
 import os
 import sys
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from wsoup.base import remote
 from wsoup.base.errors import MismatchError, MissingError
-from wsoup.datasets.listing import some
+from wsoup.datasets.hashing import STAMP, hashed, stamps_of
 from wsoup.disk import store
-from wsoup.disk.files import container_of, read_bytes, regular_file
 
-FILES_AT_ONCE = 4096
-"""Files that a thread looks at before it takes the next ones; 16 of remote storage."""
-REMOTE_REQUESTS = 32
-"""Requests that remote storage is sent at a time."""
-STAMP = ("stat_size", "mtime_ns", "ctime_ns", "inode")
-"""What identifies an unchanged file; for a URL it is what the storage reports (`remote.stamp`), and ones."""
 _STAMPS = [(name, pa.int64()) for name in STAMP]
 SCHEMA = pa.schema([("path", pa.string()), *_STAMPS, ("size", pa.int64()), ("digest", pa.string())])
 """Columns of the cache."""
-Result = TypeVar("Result")
 
 
 def of_images(root: str, paths: Sequence[str], *, origin: str) -> tuple[list[int], list[str]]:
@@ -54,7 +42,7 @@ def of_images(root: str, paths: Sequence[str], *, origin: str) -> tuple[list[int
     known = _read(cache)
     kept = _unchanged(known, paths=paths, stamps=stamps)
     changed = [path for path, file in zip(paths, kept, strict=True) if file is None]
-    digested = dict(zip(changed, _map_files(_digest, root, changed), strict=True))
+    digested = dict(zip(changed, hashed(root, changed), strict=True))
     sizes = []
     hexes = []
     for path, file in zip(paths, kept, strict=True):
@@ -71,56 +59,6 @@ def of_images(root: str, paths: Sequence[str], *, origin: str) -> tuple[list[int
         pq.write_table(pa.concat_tables([table, others]), payload, compression="zstd")
         store.write_checked(cache, payload.getvalue())
     return sizes, hexes
-
-
-def stamps_of(root: str, paths: Sequence[str], *, origin: str) -> np.ndarray:
-    """(N, 4) int64: `STAMP` of each file, its size first, or of the container of an image; raises as `of_images`."""
-    stamps = _map_files(_stamp, root, paths)
-    missing = [path for path, stamp in zip(paths, stamps, strict=True) if stamp is None]
-    if missing:
-        raise MissingError(
-            f"{len(missing):,} of {len(paths):,} images listed in {origin} do not exist under {root}: {some(missing)}; "
-            "unpack the dataset again, or correct its root or split file"
-        )
-    return np.array(stamps, dtype=np.int64).reshape(-1, len(STAMP))
-
-
-def _stamp(file: str) -> tuple[int, ...] | None:
-    """`STAMP` of a file; None if there is none."""
-    try:
-        if remote.is_remote(file):
-            # The ones stand for a file's time of change and inode; 0 would mean that it cannot be recognised.
-            return *remote.stamp(file), 1, 1
-        status = regular_file(container_of(file) or file)
-    except MissingError:
-        return None
-    # An inode is unsigned on some file systems, and times after the year 2262 have more than 63 bits.
-    limit = 2**63
-    return status.st_size, status.st_mtime_ns % limit, status.st_ctime_ns % limit, status.st_ino % limit
-
-
-def _digest(file: str) -> tuple[int, str]:
-    """Size and digest; hashing and reading release the interpreter's lock."""
-    data = read_bytes(file)
-    return len(data), hashlib.sha256(data).hexdigest()
-
-
-def _map_files(function: Callable[[str], Result], root: str, paths: Sequence[str]) -> list[Result]:
-    """Apply a function to each file in threads; many at once where storage is remote and slow to answer."""
-    step = FILES_AT_ONCE
-    threads = min(8, os.cpu_count() or 1)
-    if remote.is_remote(root):
-        step = 16
-        threads = REMOTE_REQUESTS
-
-    def part(first: int) -> list[Result]:
-        return [function(remote.joined(root, path)) for path in paths[first : first + step]]
-
-    results: list[Result] = []
-    with ThreadPoolExecutor(threads) as pool:
-        for some_results in pool.map(part, range(0, len(paths), step)):
-            results.extend(some_results)
-    return results
 
 
 def _read(cache: Path) -> pa.Table:
