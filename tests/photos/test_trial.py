@@ -235,3 +235,10 @@ def test_an_incomplete_local_model_is_told_which_option_is_missing(in_tmp, optio
     assert (code, printed) == (1, "")
     assert missing in errors
     assert not Path("tried").exists()
+
+
+@pytest.mark.parametrize("given", ["0.5", "a,b,c"])
+def test_a_mean_that_is_not_three_numbers_is_told_what_is(given):
+    code, _, errors = run("try", "photos", "--image-mean", given)
+    assert code == 2
+    assert f"'{given}' is not three numbers, such as" in errors

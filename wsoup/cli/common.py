@@ -36,10 +36,11 @@ Template = Annotated[str | None, typer.Option(help="Prompt template with one {} 
 
 
 def _three(text: str) -> tuple[float, ...]:
-    numbers = tuple(map(float, text.split(",")))
-    if len(numbers) != 3:
-        raise ValueError
-    return numbers
+    try:
+        red, green, blue = (float(number) for number in text.split(","))
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not three numbers, such as .5,.5,.5") from None
+    return red, green, blue
 
 
 # The encoder: an option that is not given is that of the soup or the head, or as the command's help says.
