@@ -2,6 +2,7 @@
 
 from wsoup.check import preflight
 from wsoup.check.left_out import left_out
+from wsoup.check.thin import thin_classes
 from wsoup.check.whole import load_params
 from wsoup.datasets import manifest
 from wsoup.disk import store
@@ -31,9 +32,11 @@ def main(owner: Owner, dataset: str) -> None:
     section = one_of("datasets", params.datasets, dataset)
     listing = manifest.read_listing(dataset, params=section)
     built = manifest.build(listing, name=dataset, params=section, shots=params.fewshot.shots, seeds=list(params.seeds))
+    lines = thin_classes(listing, params=section, shots=params.fewshot.shots)
     if section.layout == "imagefolder":
-        for line in left_out(section.root):
-            print(f"{dataset}: {line}")
+        lines += left_out(section.root)
+    for line in lines:
+        print(f"{dataset}: {line}")
     store.write_table(Artifacts().manifest(dataset), built.table, attributes=built.attributes)
 
 

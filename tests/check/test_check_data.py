@@ -15,11 +15,13 @@ from PIL import Image
 from wsoup.check import datasets as check
 from wsoup.check.finding import Finding
 from wsoup.check.left_out import left_out
+from wsoup.check.thin import thin_classes
 from wsoup.check.whole import Params, parse_params
 from wsoup.datasets import manifest
 from wsoup.datasets.paper import PAPER
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
+from wsoup.params.inputs import DatasetParams
 from wsoup.profiles.paper import Paper
 
 
@@ -190,6 +192,35 @@ def own_folder(root: Path, *, role: str = "source") -> list[str]:
     findings = [*check.dataset(name, params=parse_params(raw, origin="params.yaml"), deep=True)]
     assert texts(findings, "error") == []
     return texts(findings, "warning")
+
+
+def test_classes_with_few_images_to_learn_from_or_none_to_test_on_are_named(tmp_path: Path) -> None:
+    for name, n_images in (("ant", 2), ("bee", 1), ("cat", 3), ("dog", 4)):
+        for number in range(n_images):
+            draw(tmp_path / f"mine/train/{name}/{number}.png")
+        if name != "ant":
+            draw(tmp_path / f"mine/test/{name}/0.png")
+    params = DatasetParams(role="source", watch=str(tmp_path / "mine"), template="a {}.")
+    listing = manifest.read_listing("mine", params=params)
+    few = "fewer than 4 training images, all of which are used, in 3 of 4 classes: 'bee' (1), 'ant' (2), 'cat' (3)"
+    none = "no test images, so accuracies say nothing about them: 'ant'"
+    assert thin_classes(listing, params=params, shots=4) == [few, none]
+    assert thin_classes(listing, params=params, shots=1) == [none]
+    assert thin_classes(listing, params=params.model_copy(update={"role": "dg"}), shots=4) == [none]
+
+
+def test_class_folders_without_photos_are_named(tmp_path: Path) -> None:
+    root = tmp_path / "photos"
+    for name in ("train/cat/1.jpg", "train/owl/1.heic", "train/dog/1.jpg", "test/dog/1.jpg"):
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    for name in ("test/cat", "test/owl", "test/pig"):
+        (root / name).mkdir()
+    assert left_out(str(root)) == [
+        "left out, convert them to .jpg: 1 .heic",
+        "left out, since no photo in them can be read: the class folders 'owl', 'pig'",
+    ]
 
 
 def test_photos_that_no_listing_reads_are_counted_and_named(tmp_path: Path) -> None:

@@ -51,9 +51,14 @@ def test_a_draw_depends_on_the_seed_and_not_on_the_order_of_the_listing() -> Non
     assert draw(rows, shots=30, seed=1) == rows.paths
 
 
-def test_too_few_images_name_class_and_count() -> None:
-    with pytest.raises(DataError, match=r"data: class 'ant' has 3 training images, fewer than fewshot.shots = 4"):
-        draw(split(3), shots=4, seed=1)
+def test_a_class_with_fewer_images_gives_all_and_changes_no_other_class() -> None:
+    rows = split(5)
+    few = [i for i, path in enumerate(rows.paths) if not path.startswith("train/bee") or path.endswith("03.png")]
+    drawn = draw(Split([rows.paths[i] for i in few], rows.labels[few]), shots=2, seed=1)
+    assert drawn == [*draw(rows, shots=2, seed=1)[:2], "train/bee/03.png", *draw(rows, shots=2, seed=1)[4:]]
+    few.remove(rows.paths.index("train/bee/03.png"))
+    with pytest.raises(DataError, match=r"data: class 'bee' has no training images; add some, or remove the class"):
+        draw(Split([rows.paths[i] for i in few], rows.labels[few]), shots=2, seed=1)
 
 
 def test_the_split_of_a_seed_gives_rows_of_the_manifest() -> None:

@@ -82,12 +82,12 @@ def test_a_class_names_file_may_lie_elsewhere(tmp_path: Path) -> None:
         (["test/1.png"], r"/test has no class folders; expected .*/test/<class>/<image>"),
         (["test/1.png", "train/cat/1.png"], r"/test has no class folders; expected .*/test/<class>/<image>"),
         (["test/1.png", "train/1.png"], r"/train has no class folders; expected .*/train/<class>/<image>"),
-        (["test/cat/1.png", "test/dog/notes.md"], r"test/dog holds no images; add some or remove the folder"),
+        (["test/dog/notes.md"], r"no class folder of .* holds an image \('.*/test/dog'\); add .*\.jpg .* files"),
     ],
 )
 def test_folders_without_classes_or_images(tmp_path: Path, images: list[str], message: str) -> None:
     for name in images:
-        draw(tmp_path / name) if name.endswith("png") else (tmp_path / name).parent.mkdir()
+        draw(tmp_path / name) if name.endswith("png") else (tmp_path / name).parent.mkdir(parents=True)
     with pytest.raises(DataError, match=message):
         folder.read(str(tmp_path))
     with pytest.raises(MissingError, match=r"nowhere does not exist or is not a folder; correct the dataset's root"):
@@ -180,14 +180,16 @@ def test_labels_follow_the_names_as_they_are_capitals_first(tmp_path: Path) -> N
     assert folder.read(str(tmp_path)).class_names == ["Zebra", "ant", "bee"]
 
 
-def test_a_class_may_be_empty_in_one_split_if_it_may_be_empty_at_all(tmp_path: Path) -> None:
+def test_class_folders_without_images_count_as_if_they_were_not_there(tmp_path: Path) -> None:
     for name in ("train/ant/1.png", "train/bee/1.png", "test/bee/2.png"):
         draw(tmp_path / name)
-    (tmp_path / "test/ant").mkdir()
-    listing = folder.read(str(tmp_path), may_be_empty=True)
+    for name in ("test/ant", "test/cat", "train/cat/more", "val/ant"):
+        (tmp_path / name).mkdir(parents=True)
+    listing = folder.read(str(tmp_path))
     assert (listing.class_names, listing.splits["test"].labels.tolist()) == (["ant", "bee"], [1])
-    with pytest.raises(DataError, match=r"test/ant holds no images"):
-        folder.read(str(tmp_path))
+    assert [*listing.splits] == folder.splits_with_images(str(tmp_path)) == ["train", "test"]
+    assert folder.class_folders(str(tmp_path)) == ["ant", "bee"]
+    assert folder.class_folders(str(tmp_path), wanted=["test"]) == ["bee"]
 
 
 @pytest.mark.parametrize("label", [-1, 2])

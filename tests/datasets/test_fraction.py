@@ -1,4 +1,4 @@
-"""A folder of classes without a split is divided by the content of its images alone."""
+"""A folder that does not divide its images is divided by their content alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from wsoup.base.errors import DataError, ParamsError
-from wsoup.datasets import manifest
+from wsoup.datasets import division, manifest
 from wsoup.params.inputs import DatasetParams
 
 TEMPLATE = "a photo of a {}."
@@ -61,21 +61,47 @@ def test_copies_of_a_photograph_are_in_the_same_split(photos):
         assert len(paths) % 2 == 0
 
 
-def test_data_with_splits_is_not_divided_again(photos):
-    (photos / "train").mkdir()
+def test_a_class_of_two_photographs_keeps_one_on_each_side_and_one_of_a_single_one_learns_from_it(photos):
+    """Also where their digests all lie on one side, and whatever copies there are."""
     for name in ("cat", "dog"):
-        (photos / name).rename(photos / "train" / name)
-    with pytest.raises(DataError, match="photos is divided into train already; test_fraction is for a folder of"):
+        for path in sorted((photos / name).iterdir())[2:]:
+            pair = photos / f"{name} {path.stem}"
+            pair.mkdir()
+            path.rename(pair / path.name)
+            shutil.copy(pair / path.name, pair / "copy.png")
+            if path.stem >= "20":
+                Image.new("RGB", (4, 4), (int(path.stem), 0, 0)).save(pair / "other.png")
+    for fraction in (0.01, 0.5, 0.99):
+        sides = splits(photos, fraction=fraction)
+        for folder in photos.iterdir():
+            n_train, n_test = (sum(path.startswith(f"{folder.name}/") for path in sides[side]) for side in sides)
+            n_files = len([*folder.iterdir()])
+            if len({path.read_bytes() for path in folder.iterdir()}) == 1:
+                assert (n_train, n_test) == (n_files, 0)
+            else:
+                assert n_train > 0
+                assert n_test > 0
+                assert n_train + n_test == n_files
+
+
+@pytest.mark.parametrize("only", ["train", "val", "test"])
+def test_a_folder_with_one_of_the_splits_alone_is_divided_like_one_with_none(photos, only):
+    before = splits(photos)
+    (photos / only).mkdir()
+    for name in ("cat", "dog"):
+        (photos / name).rename(photos / only / name)
+    assert splits(photos) == {side: {f"{only}/{path}" for path in paths} for side, paths in before.items()}
+
+
+def test_data_with_splits_is_not_divided_again(photos):
+    for name in ("cat", "dog"):
+        for side in ("train", "val"):
+            shutil.copytree(photos / name, photos / side / name)
+        shutil.rmtree(photos / name)
+    message = "photos is divided into train, val already; a test fraction is for a folder whose images are all in one"
+    with pytest.raises(DataError, match=message):
         splits(photos)
+    with pytest.raises(DataError, match=message):
+        division.sides("photos", fraction=0.3)
     with pytest.raises(ParamsError, match="test_fraction divides an imagefolder without a split; layout 'huggingface'"):
         splits(photos, layout="huggingface")
-
-
-def test_a_folder_that_holds_nothing_but_test_images_is_divided_already(in_tmp: Path) -> None:
-    for name in ("cat", "dog"):
-        (in_tmp / "photos/test" / name).mkdir(parents=True)
-        Image.new("RGB", (4, 4)).save(in_tmp / "photos/test" / name / "1.png")
-    with pytest.raises(
-        DataError, match=r"photos is divided into test already; test_fraction is for a folder of classes"
-    ):
-        splits(Path("photos"))

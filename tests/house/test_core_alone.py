@@ -31,6 +31,16 @@ FACTS = {
         import wsoup.api.images, wsoup.photos.classify, wsoup.photos.export, wsoup.photos.sheet
         import wsoup.photos.trial
     """,
+    "photos without train/ and test/ are divided": """
+        from pathlib import Path
+        from wsoup.photos.labelled import look
+        for name in ("cat", "dog"):
+            Path("photos", name).mkdir(parents=True)
+            for i in range(2):
+                Path("photos", name, f"{i}.png").write_bytes(name.encode() + bytes([i]))
+        photos = look("photos", shots=1, seed=1, template="a {}.", classes=None)
+        assert (photos.n_train, photos.labels.tolist()) == (2, [0, 1, 0, 1])
+    """,
     "the command line says what is missing": """
         from wsoup.cli import app
         sys.argv = ["wsoup", "report"]

@@ -92,16 +92,16 @@ def test_the_printed_command_gives_the_printed_accuracy(in_tmp, where, use, monk
 
 
 def test_every_class_gives_as_many_shots_as_it_has(in_tmp, tiny_encoder, where):
-    root = write_image_folder(Path("photos"), splits={".": 6}, classes=COLOURS)
-    for name in ("02.png", "03.png", "04.png", "05.png"):
-        (root / "red" / name).unlink()
-    wanted = looked(root)
-    assert torch.bincount(wanted.labels[: wanted.n_train]).tolist() == [3, 3, 1, 3]
-    assert torch.bincount(wanted.labels[wanted.n_train :]).tolist() == [3, 3, 1, 3]
+    root = write_image_folder(Path("photos"), splits={"train": 6, "test": 2}, classes=COLOURS)
+    for name in ("01.png", "02.png", "03.png", "04.png", "05.png"):
+        (root / "train/red" / name).unlink()
+    wanted = looked(root, shots=4)
+    assert torch.bincount(wanted.labels[: wanted.n_train]).tolist() == [4, 4, 1, 4]
+    assert torch.bincount(wanted.labels[wanted.n_train :]).tolist() == [2, 2, 2, 2]
     assert trial.trial(wanted, encoder=tiny_encoder).head.class_names == tuple(NAMES)
-    shutil.rmtree(write_image_folder(Path("other"), splits={"train": 4, "test": 4}, classes=COLOURS) / "train/red")
-    lines, errors = tried(Path("other"), where)
-    assert "no head: nothing to learn 'red' from" in errors
+    (root / "train/red/00.png").write_bytes(b"broken")
+    lines, errors = tried(root, where)
+    assert "no head: nothing to learn 'red' from, as no training photo of it can be used; add photos" in errors
     assert not Path("tried/head.safetensors").exists()
     assert not any(line.startswith("head") for line in lines)
 
@@ -188,7 +188,7 @@ def test_a_name_that_hurts_is_one_with_most_others_nearer():
     ("splits", "classes", "message"),
     [
         ({"train": 1, "test": 1}, {"red": COLOURS["red"]}, "photos has one class, 'red'"),
-        ({"train": 1}, COLOURS, "no photos are left to be held out"),
+        ({"train": 1}, COLOURS, "photos: no class has two images that differ, so that none is left to test on"),
     ],
 )
 def test_unusable_folders_are_one_line_before_a_model_is_loaded(in_tmp, where, splits, classes, message, monkeypatch):

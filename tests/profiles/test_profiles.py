@@ -283,7 +283,8 @@ def test_a_folder_of_train_and_test_is_the_source(tmp_path: Path, tiny_encoder_f
     params = loaded(of_photos(root))
     assert params.source == "my_pets"
     assert params.datasets["my_pets"].root == str(root)
-    assert params.fewshot.shots == 5
+    assert params.fewshot.shots == 16  # or as many as a class has
+    assert params.datasets["my_pets"].test_fraction is None
     assert params.encoder.watch == "data/nothing_to_watch.txt"
     assert params.finetune.methods == {}
     weights = tiny_encoder_files["pretrained"]
@@ -293,11 +294,12 @@ def test_a_folder_of_train_and_test_is_the_source(tmp_path: Path, tiny_encoder_f
 def test_other_folders_are_targets_by_their_classes(tmp_path: Path) -> None:
     write_image_folder(tmp_path / "photo", splits={"train": 20, "test": 1}, classes=COLOURS)
     write_image_folder(tmp_path / "art", splits={"test": 1}, classes=COLOURS)
-    write_image_folder(tmp_path / "other", splits={"test": 1}, classes=OTHER)
+    write_image_folder(tmp_path / "other", splits={"val": 1}, classes=OTHER)
     params = loaded(of_photos(tmp_path))
     roles = {name: dataset.role for name, dataset in params.datasets.items()}
     assert roles == {"photo": "source", "art": "dg", "other": "xd"}
-    assert params.fewshot.shots == 16
+    splits = {name: (dataset.test_split, dataset.test_fraction) for name, dataset in params.datasets.items()}
+    assert splits == {"photo": ("test", None), "art": ("test", None), "other": ("val", None)}
     assert all(dataset.verify and dataset.watch == dataset.root for dataset in params.datasets.values())
 
 
@@ -313,11 +315,9 @@ def test_folders_that_make_no_run_are_refused(tmp_path: Path) -> None:
 
 def test_a_folder_without_a_split_is_a_source_with_a_test_fraction(in_tmp: Path) -> None:
     root = write_image_folder(Path("all"), splits={"x": 30}, classes=COLOURS) / "x"
-    with pytest.raises(DataError, match=r"--test-fraction 0.3 takes them from a folder of <class>/<image>"):
-        of_photos(root)
-    params = loaded(of_photos(root, test_fraction=0.3))
-    assert (params.source, params.datasets["x"].test_fraction) == ("x", 0.3)
-    assert 10 <= params.fewshot.shots <= 16  # of the training images
+    params = loaded(of_photos(root))
+    assert (params.source, params.datasets["x"].test_fraction) == ("x", 0.5)
+    assert loaded(of_photos(root, test_fraction=0.3)).datasets["x"].test_fraction == 0.3
     with pytest.raises(ParamsError, match=r"test_fraction: 30"):
         of_photos(root, test_fraction=30)
 
@@ -405,7 +405,7 @@ def test_a_folder_that_is_missing_is_named_first(in_tmp):
     code, _, errors = run("profile", "own", "--images", "nowhere")
     assert (code, errors) == (
         1,
-        "error: --images nowhere is not a folder; name one with train/<class>/ and test/<class>/\n",
+        "error: --images nowhere is not a folder; name one of <class>/<image>, or with train/ and test/\n",
     )
     code, _, errors = run("profile", "paper", "--data-root", "/nope")
     assert code == 1

@@ -19,6 +19,7 @@ from wsoup.check.finding import Finding
 from wsoup.check.hidden import replaced_by_dvc
 from wsoup.check.left_out import left_out
 from wsoup.check.remembered import encoder_inputs, remembered
+from wsoup.check.thin import thin_classes
 from wsoup.check.whole import Params, covers
 from wsoup.datasets import digests, manifest, paper
 from wsoup.datasets.hashing import stamps_of
@@ -60,6 +61,8 @@ def _images(name: str, listing: Listing, *, params: Params, deep: bool) -> Itera
     section = params.datasets[name]
     table, class_names = manifest.select(listing, params=section, shots=params.fewshot.shots, seeds=list(params.seeds))
     for fact in _facts(name, listing, section=section, table=table):
+        yield Finding("fact", name, fact)
+    for fact in thin_classes(listing, params=section, shots=params.fewshot.shots):
         yield Finding("fact", name, fact)
     if section.layout == "imagefolder":
         for line in [*left_out(section.root), *replaced_by_dvc(section.root)]:

@@ -1,13 +1,15 @@
 """Photos of an image folder that no listing reads: of unknown kinds, outside of class folders, beside train/ or test/.
 
 They change no result, so they are counted here and not where a folder is listed; but nobody should miss them unaware.
+The same holds of class folders without photos.
 """
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from wsoup.datasets.folder import split_folders
 from wsoup.datasets.listing import IMAGE_SUFFIXES, some
 from wsoup.datasets.walk import SPLIT_FOLDERS, subfolders
 from wsoup.disk.files import shown
@@ -17,15 +19,14 @@ UNKNOWN_KINDS = {".heic", ".heif", ".jxl", ".dng", ".cr2", ".nef", ".arw", ".svg
 
 
 def left_out(root: str) -> list[str]:
-    """A line for each reason why photos below an ImageFolder are not read, with their number.
+    """A line for each reason why photos or classes below an ImageFolder are not read, with their number.
 
     Args:
         root: the folder, with train/<class>/, val/<class>/ or test/<class>/, or <class>/.
     """
     base = Path(root)
-    top = subfolders(base)
-    splits = [name for name in SPLIT_FOLDERS if name in top and subfolders(base / name)]
-    holds_classes = [base / name for name in splits] or [base]
+    splits = split_folders(base)
+    holds_classes = list(splits.values()) or [base]
     unknown: Counter[str] = Counter()
     outside = _pictures_in(base)
     for folder in holds_classes:
@@ -33,22 +34,45 @@ def left_out(root: str) -> list[str]:
             outside += _pictures_in(folder)
         for name in subfolders(folder):
             unknown.update(unknown_kinds(files_in(str(folder / name))))
-    beside = {}
-    if splits:
-        for name in top:
-            pictures = [path for path in files_in(str(base / name)) if _is_picture(path)]
-            if name not in SPLIT_FOLDERS and pictures:
-                beside[name] = len(pictures)
     lines = []
     if unknown:
         lines.append(in_words(unknown))
+    lines += _empty_classes(holds_classes)
     if outside:
         example = shown(outside[0])
         lines.append(f"left out, move them into class folders: {len(outside)} beside them, such as {example}")
-    if beside:
-        known = " and ".join(f"{name}/" for name in splits)
-        lines.append(f"left out, only classes in {known} are read: {sum(beside.values())} in {some(list(beside))}")
+    if splits:
+        lines += _beside(base, splits=list(splits))
     return lines
+
+
+def _empty_classes(holds_classes: Sequence[Path]) -> list[str]:
+    """A line about class folders without any photo that can be read, on either side."""
+    empty: set[str] = set()
+    with_photos: set[str] = set()
+    for folder in holds_classes:
+        for name in subfolders(folder):
+            has_photos = any(_ending(path) in IMAGE_SUFFIXES for path in files_in(str(folder / name)))
+            group = with_photos if has_photos else empty
+            group.add(name)
+    classes = sorted(empty - with_photos)
+    if not classes:
+        return []
+    return [f"left out, since no photo in them can be read: the class folders {some(classes)}"]
+
+
+def _beside(base: Path, *, splits: Sequence[str]) -> list[str]:
+    """A line about folders of photos beside train/, val/ and test/."""
+    beside = {}
+    for name in subfolders(base):
+        if name not in SPLIT_FOLDERS:
+            n_pictures = sum(_is_picture(path) for path in files_in(str(base / name)))
+            if n_pictures:
+                beside[name] = n_pictures
+    if not beside:
+        return []
+    known = " and ".join(f"{name}/" for name in splits)
+    return [f"left out, only classes in {known} are read: {sum(beside.values())} in {some(list(beside))}"]
 
 
 def unknown_kinds(paths: Iterable[str]) -> Counter[str]:

@@ -110,9 +110,7 @@ def try_command(
     template: Annotated[str, typer.Option(help="Prompt template with one {}.")] = "a photo of a {}.",
     shots: Annotated[
         int,
-        typer.Option(
-            min=1, help="Photos per class to learn from, if it has as many; the rest are held out for testing."
-        ),
+        typer.Option(min=1, help="Training photos per class to learn from, or as many as the class has."),
     ] = 16,
     seed: Annotated[int, typer.Option(min=0, help="Seed for choosing words and shots.")] = 1,
     out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("tried"),

@@ -142,7 +142,10 @@ def profile_table(
 @profile_app.command("own")
 def profile_own(
     images: Annotated[
-        str, typer.Option(help="A folder with train/<class>/ and test/<class>/, or a folder of such folders.")
+        str,
+        typer.Option(
+            help="A folder of <class>/<image>, or with train/ and test/ of such; or a folder of such folders."
+        ),
     ],
     classes: common.Names = None,
     model: common.Model = None,
@@ -153,7 +156,7 @@ def profile_own(
     interpolation: common.Interpolation = None,
     test_fraction: Annotated[
         float | None,
-        typer.Option(help="Share of images to test on if there are no train/ and test/, for example 0.3."),
+        typer.Option(help="Share of images to test on if there are no train/ and test/; without it, half."),
     ] = None,
     out: Out = None,
     force: Force = False,
@@ -169,7 +172,7 @@ def profile_own(
     from wsoup.profiles.own import own
 
     if not Path(images).is_dir():
-        raise MissingError(f"--images {images} is not a folder; name one with train/<class>/ and test/<class>/")
+        raise MissingError(f"--images {images} is not a folder; name one of <class>/<image>, or with train/ and test/")
     encoder: dict[str, Any] = {"model": model, "pretrained": pretrained or "", "config": config}
     encoder |= {"image_mean": image_mean, "image_std": image_std, "interpolation": interpolation}
     given = {key: value for key, value in encoder.items() if value is not None}
@@ -186,8 +189,7 @@ def profile_own(
         lines = [f"{folder}\t{name}\n" for folder, name in profile.names.items()]
         _write_names("".join(lines), out=names_file, force=force)
     _put(profile.text, out=out, force=force)
-    if profile.hint:
-        print(profile.hint, file=sys.stderr)
+    common.say(profile.notes)
     if out is not None and not (out.parent / "dvc.yaml").is_file():
         print(f"no dvc.yaml lies beside {out}: `wsoup init FOLDER` makes a folder to run it in", file=sys.stderr)
 

@@ -31,17 +31,18 @@ MEMO = ("PUT", "BINPUT", "LONG_BINPUT")
 
 
 def draw(split: Split, *, class_names: list[str], shots: int, seed: int, origin: str) -> np.ndarray:
-    """Positions in `split` of the few-shot images of one seed: (C * shots,) int64, by label, then path.
+    """Positions in `split` of the few-shot images of one seed, by label, then path.
+
+    Each class gives `shots` images, or all if it has fewer: (n,) int64 with C <= n <= C * shots.
 
     Raises:
-        DataError: a class has fewer images than shots; names the class and its count.
+        DataError: a class has no images.
     """
     positions = []
     for label, members in enumerate(by_label(split, n_classes=len(class_names))):
-        if len(members) < shots:
+        if not len(members):
             raise DataError(
-                f"{origin}: class {class_names[label]!r} has {len(members)} training images, fewer than "
-                f"fewshot.shots = {shots}; add images or lower fewshot.shots"
+                f"{origin}: class {class_names[label]!r} has no training images; add some, or remove the class"
             )
         # Sorted by path first: a draw must not depend on the order in which a file system or a list names the images.
         paths = [split.paths[i] for i in members]

@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 
 from wsoup.base import remote
 from wsoup.base.errors import DataError, ParamsError
-from wsoup.datasets import coop, digests, fewshot, folder, paper, tables
+from wsoup.datasets import coop, digests, division, fewshot, folder, paper, tables
 from wsoup.datasets.listing import Listing, Split, validated
+from wsoup.datasets.walk import SPLIT_FOLDERS
 from wsoup.params.inputs import DatasetParams
 
 LAYOUTS = {
@@ -176,7 +177,9 @@ def read_listing(name: str, *, params: DatasetParams) -> Listing:
         )
     listed = _listed(name, params=params)
     if params.test_fraction is not None:
-        listed = folder.divided(validated(listed), fraction=params.test_fraction, test_split=params.test_split)
+        images = division.undivided(validated(listed))
+        _, hexes = digests.of_images(listed.root, images.paths, origin=listed.origin)
+        listed = division.divided(listed, hexes, fraction=params.test_fraction, test_split=params.test_split)
     _check_watched(listed, watch=params.watch)
     return validated(listed)
 
@@ -184,6 +187,9 @@ def read_listing(name: str, *, params: DatasetParams) -> Listing:
 def _listed(name: str, *, params: DatasetParams) -> Listing:
     root = params.root
     wanted = {params.test_split}
+    if params.test_fraction is not None:
+        # All of them, so that a folder which is divided already is noticed.
+        wanted |= {*SPLIT_FOLDERS}
     if params.role == "source":
         # Training images of a target are never read, so no result can depend on them.
         wanted.add("train")

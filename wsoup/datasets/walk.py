@@ -1,7 +1,7 @@
 """Folders of images and text files of class names, as several layouts read them."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -34,22 +34,35 @@ def prefix_of(base: Path, folder: Path) -> str:
     return "" if path == "." else f"{path}/"
 
 
-def list_split(base: Path, *, folder: Path, classes: Sequence[str], may_be_empty: bool = False) -> Split:
+def list_split(base: Path, *, folder: Path, classes: Sequence[str]) -> Split:
     """All images under folder/<class>, labelled by the position of the class in `classes`.
 
     Raises:
-        DataError: a class folder without images, unless it may be empty.
+        DataError: a class folder without images.
+    """
+    images_of = {}
+    for name in classes:
+        if (folder / name).is_dir():
+            images_of[name] = sorted(images_below(folder / name))
+            if not images_of[name]:
+                raise DataError(f"{folder / name} holds no images; add some or remove the folder")
+    return split_of_folders(images_of, classes=classes, prefix=prefix_of(base, folder))
+
+
+def split_of_folders(images_of: Mapping[str, Sequence[str]], *, classes: Sequence[str], prefix: str) -> Split:
+    """The split of the images of each class folder, which are named relative to it.
+
+    Args:
+        images_of: by class folder; none of a class that is missing.
+        classes: class folders in label order.
+        prefix: of the class folders, as `prefix_of` gives it.
     """
     paths: list[str] = []
     counts = np.zeros(len(classes), dtype=np.int64)
-    prefix = prefix_of(base, folder)
     for label, name in enumerate(classes):
-        if (folder / name).is_dir():
-            images = sorted(images_below(folder / name))
-            if not images and not may_be_empty:
-                raise DataError(f"{folder / name} holds no images; add some or remove the folder")
-            paths.extend(f"{prefix}{name}/{image}" for image in images)
-            counts[label] = len(images)
+        images = images_of.get(name, ())
+        paths.extend(f"{prefix}{name}/{image}" for image in images)
+        counts[label] = len(images)
     labels = np.arange(len(classes), dtype=np.int64)
     return Split(paths, np.repeat(labels, counts))
 

@@ -79,7 +79,8 @@ class DatasetParams(Section):
     test_split: Text = "test"
     """The split to evaluate."""
     test_fraction: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """Share of images to test on, drawn by digest, of an imagefolder without train/ and test/; null: it has a split."""
+    """Share of images to test on, drawn by digest, of an imagefolder with at most one of train/, val/ and test/
+    (docs/datasets.md); null: its folders divide it."""
     class_names: Place | None = None
     """A file that renames classes: folder, a space, class name."""
     gpt_descriptors: Place | None = None
@@ -103,7 +104,7 @@ class FewshotParams(Section):
     """The few-shot training images for selecting soups."""
 
     shots: Annotated[PositiveInt, Field(le=100_000)]
-    """Training images per class and seed."""
+    """Training images per class and seed; all, of a class that has fewer."""
 
 
 Datasets = Annotated[dict[Name, DatasetParams], Field(min_length=1)]

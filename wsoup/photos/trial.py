@@ -1,9 +1,10 @@
 """`wsoup try`: class names alone, 80 templates, a soup or a head on a folder of labelled photos?
 
-As many photos of each class as it has, up to a number (shots), make the head; all others are held out and judge. The
-soup is a random sample of common words, which on photographs gained as much as any selection (docs/evidence.md), so
-that no row has seen a held-out photo. `wsoup.statistics.advice` decides, as for a pipeline's run; where few photos are
-held out, on all labelled ones in turn (`wsoup.heads.in_turn`).
+The head learns from up to a number (shots) of each class's training photos; the test photos judge. Which photos are
+which is decided as for the pipeline (`wsoup.datasets.division`). The soup is a random sample of common words, which on
+photographs gained as much as any selection (docs/evidence.md), so that no row has seen a test photo.
+`wsoup.statistics.advice` decides, as for a pipeline's run; where few photos are held out, on all labelled ones in turn
+(`wsoup.heads.in_turn`).
 """
 
 from __future__ import annotations
@@ -197,7 +198,9 @@ def trial(photos: LabelledPhotos, *, encoder: Encoder) -> Trial:
     head = None
     unseen = [names[label] for label in range(len(names)) if label not in photos.labels[shown]]
     if unseen:
-        notes.append(f"no head: nothing to learn {some(unseen)} from, since half of a class is held out; add photos")
+        notes.append(
+            f"no head: nothing to learn {some(unseen)} from, as no training photo of it can be used; add photos"
+        )
     else:
         head = _head(photos, features, shown=shown, soup=soup, texts=texts[SOUP], encoder=encoder)
         classifiers[HEAD] = Classifier.of_head(head)

@@ -1,16 +1,17 @@
 """params.yaml for a folder of your own images."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from wsoup.base.errors import DataError, ParamsError
 from wsoup.base.folder_names import changes, proposed
+from wsoup.check.left_out import left_out
 from wsoup.check.whole import parse_params
-from wsoup.datasets import folder
+from wsoup.datasets import division, folder
+from wsoup.datasets.division import Sides
+from wsoup.datasets.folder import split_folders
 from wsoup.datasets.listing import Listing
 from wsoup.datasets.walk import require_folder, subfolders
 from wsoup.params.inputs import EncoderParams
@@ -28,12 +29,12 @@ class Profile(NamedTuple):
 
     Attributes:
         text: of params.yaml.
-        hint: a line about class names, or "".
+        notes: lines to say: what is left out, how the photos are divided, and how classes are named.
         names: what `names_file` must hold, class name by folder; empty if it is not needed.
     """
 
     text: str
-    hint: str
+    notes: Sequence[str]
     names: Mapping[str, str]
 
 
@@ -48,13 +49,13 @@ def own(
     """params.yaml for a folder of your own images, with the class names that `wsoup try` would use.
 
     Args:
-        images: a folder with train/<class>/ and test/<class>/; or a folder of such folders, exactly one of which has
-            train/ and is the source. The others are targets, with role dg if they have the same classes, else xd.
+        images: a folder of labelled images, divided as `wsoup.datasets.division.sides` says; or a folder of such
+            folders, exactly one of which has train/ and is the source. The others are targets, with role dg if they
+            have the same classes, else xd.
         encoder: keys of section encoder that the user gave. ``pretrained`` is a tag or a weights file; the models
             ``hf-hub:...`` and ``local-dir:...`` come with their weights; the default model is ViT-B-32, or that of
             ``config``.
-        test_fraction: share of the images kept for testing if there is no train/ (`wsoup.datasets.folder.divided`):
-            then `images` holds <class>/<image>.
+        test_fraction: share of the source's images to test on, if its folders do not divide them; None: half.
         classes: a file of class names by folder, for the source and the targets with its classes.
         names_file: without `classes`, the file beside params.yaml for names that read better than those of the
             folders; None: they are only proposed.
@@ -63,28 +64,25 @@ def own(
         MissingError, DataError: no such folder, no training images, or more than one source.
         ParamsError: a value that params.yaml would refuse.
     """
-    roots = _image_roots(images) if test_fraction is None else [require_folder(images)]
-    listings = {_name(root): folder.read(str(root)) for root in map(Path.resolve, roots)}
-    source, read = next(iter(listings.items()))
-    if classes is not None:
-        folder.read(read.root, class_names=classes)  # raises if a class has no line
-        naming = _Naming(file=_absolute(classes))
-    else:
-        naming = _proposed_naming(read, names_file=names_file)
-    if test_fraction is not None:
-        listings[source] = folder.divided(read, fraction=test_fraction, test_split="test")
-    sections = _sections(listings, classes=naming.file)
-    if test_fraction is not None:
-        sections[source]["test_fraction"] = test_fraction
-    values = {
-        "source": source,
-        "encoder": _encoder(encoder),
-        "datasets": sections,
-        "fewshot.shots": _shots(listings[source]),
-    }
+    roots = {_name(root): str(root) for root in map(Path.resolve, _image_roots(images))}
+    source, source_root = next(iter(roots.items()))
+    sides = division.sides(source_root, fraction=test_fraction)
+    test_splits = {source: sides.test_split}
+    listings = {source: folder.read(source_root, wanted=sides.wanted)}
+    for name, root in roots.items():
+        if name != source:
+            test_splits[name] = division.of_target(folder.splits_with_images(root))
+            listings[name] = folder.read(root, wanted=[test_splits[name]])
+    naming = _naming(listings[source], sides=sides, classes=classes, names_file=names_file)
+    sections = _sections(listings, test_splits=test_splits, classes=naming.file)
+    if sides.test_fraction is not None:
+        sections[source]["test_fraction"] = sides.test_fraction
+    values = {"source": source, "encoder": _encoder(encoder), "datasets": sections}
     text = filled(template("own"), values)
     parse_params(parse_yaml(text, origin="wsoup profile own"), origin="wsoup profile own")
-    return Profile(text, naming.hint, naming.names)
+    notes = [f"{name}: {line}" for name, root in roots.items() for line in left_out(root)]
+    notes += [note for note in (sides.note, naming.hint) if note]
+    return Profile(text, notes, naming.names)
 
 
 class _Naming(NamedTuple):
@@ -92,7 +90,7 @@ class _Naming(NamedTuple):
 
     Attributes:
         file: a file of names, as section datasets has it; None: names of folders, or classnames.txt.
-        hint: as in `Profile`.
+        hint: a line about class names, or "".
         names: as in `Profile`.
     """
 
@@ -101,9 +99,12 @@ class _Naming(NamedTuple):
     names: Mapping[str, str] = MappingProxyType({})
 
 
-def _proposed_naming(source: Listing, *, names_file: Path | None) -> _Naming:
-    """The names that `wsoup try` would use, in a new file if there is to be one."""
-    names = _better_names(source)
+def _naming(source: Listing, *, sides: Sides, classes: str | None, names_file: Path | None) -> _Naming:
+    """The user's names, or those that `wsoup try` would use, in a new file if there is to be one."""
+    if classes is not None:
+        folder.read(source.root, wanted=sides.wanted, class_names=classes)  # raises if a class has no line
+        return _Naming(file=_absolute(classes))
+    names = _better_names(source, wanted=sides.wanted)
     if not names:
         return _Naming()
     hint = _hint(names, named=source.class_names, names_file=names_file)
@@ -113,11 +114,11 @@ def _proposed_naming(source: Listing, *, names_file: Path | None) -> _Naming:
     return _Naming(names_file.name, hint, names)
 
 
-def _better_names(source: Listing) -> dict[str, str]:
+def _better_names(source: Listing, *, wanted: Collection[str]) -> dict[str, str]:
     """Class name by folder, as `wsoup try` proposes them; empty if the folders' names, or classnames.txt, will do."""
     if (Path(source.root) / "classnames.txt").exists():
         return {}
-    folders = folder.class_folders(source.root)
+    folders = folder.class_folders(source.root, wanted=wanted)
     names = proposed(folders)
     if names == source.class_names:
         return {}
@@ -136,7 +137,9 @@ def _hint(names: Mapping[str, str], *, named: Sequence[str], names_file: Path | 
     return f"classes are named {better}; {names_file} has all names, for others edit it before the first `dvc repro`"
 
 
-def _sections(listings: Mapping[str, Listing], *, classes: str | None) -> dict[str, dict[str, object]]:
+def _sections(
+    listings: Mapping[str, Listing], *, test_splits: Mapping[str, str], classes: str | None
+) -> dict[str, dict[str, object]]:
     """Section datasets; the first one is the source. DVC watches the folders of images themselves."""
     sections: dict[str, dict[str, object]] = {}
     source, *_ = listings
@@ -146,33 +149,30 @@ def _sections(listings: Mapping[str, Listing], *, classes: str | None) -> dict[s
         if name == source:
             role = "source"
         sections[name] = {"role": role, "watch": listing.root, "template": TEMPLATE, "verify": True}
+        if test_splits[name] != "test":
+            sections[name]["test_split"] = test_splits[name]
         if classes is not None and same:
             sections[name]["class_names"] = classes
     return sections
 
 
-def _shots(source: Listing) -> int:
-    """16, or as many training images as the smallest class has."""
-    train = source.split("train")
-    counts = np.bincount(train.labels, minlength=len(source.class_names))
-    return max(1, min(16, int(counts.min())))
-
-
 def _image_roots(images: str) -> list[Path]:
-    """The folders of datasets; the source, which has train/, comes first."""
+    """The folders of datasets; the source comes first, which is the only one, or else the one with train/."""
     base = require_folder(images)
-    if (base / "train").is_dir():
+    if split_folders(base):
         return [base]
     inner = [base / name for name in subfolders(base)]
-    sources = [path for path in inner if (path / "train").is_dir()]
+    if not any(split_folders(path) for path in inner):
+        return [base]
+    sources = [path for path in inner if "train" in split_folders(path)]
     if len(sources) != 1:
         names = "none"
         if sources:
             names = f"{len(sources)}: {', '.join(path.name for path in sources)}"
         raise DataError(
-            f"{images} must hold train/<class>/<image> and test/<class>/<image>, or folders of which exactly one has "
-            f"train/ (found {names}); the source needs training images of its own: --test-fraction 0.3 takes them from "
-            "a folder of <class>/<image>"
+            f"{images} must hold <class>/<image>, or train/<class>/<image> and test/<class>/<image>, or folders of "
+            f"which exactly one has train/ (found {names}) and is the source; name the source's folder alone, or move "
+            "the others elsewhere"
         )
     return sources + [path for path in inner if path != sources[0] and subfolders(path)]
 
