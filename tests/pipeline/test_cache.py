@@ -23,7 +23,7 @@ from wsoup.disk import code, store
 from wsoup.disk.shards import Owner, Shard
 from wsoup.pipeline.cache import look, prune
 from wsoup.pipeline.folder import code_file
-from wsoup.pipeline.packages import VERSIONS
+from wsoup.pipeline.packages import VERSIONS, versions_yaml
 
 ROOT = Path(__file__).parents[2]
 CACHE = Path(".cache/wsoup")
@@ -59,7 +59,7 @@ def project(folder: Path) -> Path:
     (folder / "stages/slow.py").write_text(SLOW)
     for room in [*code.rooms(folder / "stages/slow.py"), *code.kinds()]:  # as `wsoup init` writes them
         store.write_json(folder / code_file(room), code.digest(room))
-    shutil.copy(ROOT / VERSIONS, folder / VERSIONS)
+    (folder / VERSIONS).write_text(versions_yaml(code.installed()))
     return folder
 
 
