@@ -18,7 +18,7 @@ from PIL import Image
 from wsoup.base.errors import DataError, MissingError, ParamsError
 from wsoup.datasets import hashing, manifest
 from wsoup.datasets.listing import Listing, Split
-from wsoup.disk import store
+from wsoup.disk import cache_folder
 from wsoup.params.inputs import DatasetParams
 
 
@@ -173,7 +173,7 @@ def test_a_damaged_digest_cache_is_reported_and_made_again(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], spoil: Callable[[bytes], bytes]
 ) -> None:
     first = build(params(root)).table
-    (cache,) = (store.cache_dir() / "digests").iterdir()
+    (cache,) = (cache_folder.cache_dir() / "digests").iterdir()
     complete = cache.read_bytes()
     cache.write_bytes(spoil(complete))
     read = count_reads(monkeypatch)

@@ -21,7 +21,7 @@ import pytest
 import zarr
 
 from wsoup.base.errors import MismatchError, MissingError, StorageError
-from wsoup.disk import checksums, store
+from wsoup.disk import cache_folder, checksums, store
 from wsoup.towers.features import ROWS_PER_SHARD, ImageFeatures, open_features, read_features, write_features
 
 ENCODER = {"model": "m", "pretrained": "p", "config": "c", "weights": "w", "quick_gelu": False, "precision": "fp32"}
@@ -436,11 +436,11 @@ def test_a_users_cache_folder_is_wsoups_own_only_if_wsoup_made_it(tmp_path, monk
     """In a folder of its own inside the one that the user names, and never marked if it holds something already."""
     monkeypatch.setenv("WSOUP_CACHE", str(tmp_path / "mine"))
     folder = tmp_path / "mine/wsoup-cache"
-    assert store.cache_dir() == folder
+    assert cache_folder.cache_dir() == folder
     folder.mkdir(parents=True)
     (folder / "letter.txt").touch()
-    store.make_cache_dir()
+    cache_folder.make_cache_dir()
     assert sorted(path.name for path in folder.iterdir()) == ["letter.txt"]
     (folder / "letter.txt").unlink()
-    store.make_cache_dir()
-    assert [path.name for path in folder.iterdir()] == [store.CACHE_MARK]
+    cache_folder.make_cache_dir()
+    assert [path.name for path in folder.iterdir()] == [cache_folder.CACHE_MARK]

@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 
 from wsoup.base.errors import ChangedError, DataError
-from wsoup.disk import store
+from wsoup.disk import cache_folder, store
 from wsoup.disk.shards import Owner
 from wsoup.disk.store import sha256_file
 from wsoup.evaluate import testsets
@@ -155,7 +155,7 @@ def test_memory_grows_neither_with_features_nor_with_an_object_for_each_image(in
     # What is imported or cached on first use, by whichever test came first, is not what is measured.
     for known in (0, 500):
         run(500, folder="small", known=known)
-    shutil.rmtree(store.cache_dir())
+    shutil.rmtree(cache_folder.cache_dir())
     tracemalloc.start()
     for known in (0, n):
         run(n, folder="large", known=known)

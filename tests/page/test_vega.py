@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import vl_convert
 
-from wsoup.disk import store
+from wsoup.disk import cache_folder
 from wsoup.page.vega import vega_script
 
 
@@ -17,7 +17,7 @@ def test_the_script_is_put_together_once(in_tmp, monkeypatch):
 
     monkeypatch.setattr(vl_convert, "javascript_bundle", bundle)
     assert vega_script() == vega_script() == "vega "
-    (kept,) = (store.cache_dir() / "page").glob("vega-*.js")
+    (kept,) = (cache_folder.cache_dir() / "page").glob("vega-*.js")
     kept.write_bytes(kept.read_bytes()[:-1])
     assert vega_script() == vega_script() == "vega x"
 

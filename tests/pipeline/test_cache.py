@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from wsoup.base.errors import MismatchError, MissingError
 from wsoup.cli import app as cli
-from wsoup.disk import code, store
+from wsoup.disk import cache_folder, code, store
 from wsoup.disk.shards import Owner, Shard
 from wsoup.pipeline.cache import look, prune
 from wsoup.pipeline.folder import code_file
@@ -86,7 +86,7 @@ def slow(run: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 def begun(name: str) -> Shard:
     """A shard as an interrupted stage leaves it."""
-    store.make_cache_dir()
+    cache_folder.make_cache_dir()
     owner = Owner.of(Path("stages").resolve() / f"{name.partition('@')[0]}.py", name=name)
     shard = Shard(owner, 1, bytes)
     shard.save(b"done")
@@ -175,7 +175,7 @@ def test_what_a_killed_run_left_beside_an_out_is_listed_and_removed(run: Path) -
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("half")
     assert f"4 bytes  {left}: half-written, perhaps by a killed run" in command()
-    store.make_cache_dir()
+    cache_folder.make_cache_dir()
     lock = CACHE / "locks/score@words.lock"
     lock.parent.mkdir()
     with FileLock(lock):
@@ -192,5 +192,5 @@ def test_a_folder_that_wsoup_did_not_make_is_not_pruned(run: Path, monkeypatch: 
     for _ in range(2):
         with pytest.raises(MismatchError, match=r"was not made by wsoup \(it has no CACHEDIR.TAG\): nothing in it"):
             list(prune(look()))
-        store.make_cache_dir()  # a folder with files in it is never taken over
+        cache_folder.make_cache_dir()  # a folder with files in it is never taken over
     assert yours.read_text() == "mine"

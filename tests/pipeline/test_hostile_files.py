@@ -22,7 +22,7 @@ from project import ROOT, Project
 from run_cli import run
 
 from wsoup.base.errors import LONGEST, DataError, MismatchError, MissingError, WsoupError
-from wsoup.disk import store
+from wsoup.disk import cache_folder, store
 from wsoup.params.reading import read_yaml
 from wsoup.pipeline.folder import create
 from wsoup.pipeline.inputs import lacking
@@ -253,7 +253,7 @@ def test_the_cache_is_listed_whatever_it_holds(in_tmp: Path) -> None:
     for name in ("[red]", "a\nb"):
         (parts.parents[1] / name / "x").mkdir(parents=True)
     os.symlink("/dev/zero", parts.parents[1] / "zero")
-    store.make_cache_dir()
+    cache_folder.make_cache_dir()
     assert run("cache")[0] == 0
     assert run("cache", "--prune")[0] == 0
     assert not parts.exists()

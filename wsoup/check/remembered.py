@@ -14,7 +14,7 @@ from wsoup.base.errors import MismatchError, MissingError
 from wsoup.check.downloads import downloaded
 from wsoup.check.finding import Finding
 from wsoup.check.whole import Params
-from wsoup.disk import code, store
+from wsoup.disk import cache_folder, code, store
 
 OPTIONAL = ("timm", "transformers")
 """Packages that some models need, and that are not in every installation."""
@@ -28,7 +28,7 @@ def remembered(name: str, *, inputs: object, look: Callable[[], Iterable[Finding
         inputs: what the findings depend on but code and packages, as a JSON value.
         look: gives the findings.
     """
-    file = store.cache_dir() / "check" / f"{name}.checked"
+    file = cache_folder.cache_dir() / "check" / f"{name}.checked"
     packages = code.installed() | {package: _version(package) for package in OPTIONAL}
     # All code of wsoup by its bytes: to follow the imports of torch's users would cost more than it spares.
     key = store.fingerprint([inputs, code.digest("wsoup"), packages])
@@ -40,7 +40,7 @@ def remembered(name: str, *, inputs: object, look: Callable[[], Iterable[Finding
     if not any(finding.kind == "error" for finding in findings):
         # A folder that cannot be written to costs time, and is not a fault of the params.
         with suppress(OSError):
-            store.make_cache_dir()
+            cache_folder.make_cache_dir()
             store.write_checked(file, json.dumps({"key": key, "findings": findings}).encode())
     return findings
 

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from wsoup.base.errors import MismatchError, MissingError
 from wsoup.datasets.hashing import STAMP, hashed, stamps_of
-from wsoup.disk import store
+from wsoup.disk import cache_folder, store
 
 _STAMPS = [(name, pa.int64()) for name in STAMP]
 SCHEMA = pa.schema([("path", pa.string()), *_STAMPS, ("size", pa.int64()), ("digest", pa.string())])
@@ -38,7 +38,7 @@ def of_images(root: str, paths: Sequence[str], *, origin: str) -> tuple[list[int
     """
     stamps = stamps_of(root, paths, origin=origin)  # (N, 4)
     name = store.fingerprint([os.path.realpath(root), *SCHEMA.names])
-    cache = store.cache_dir() / "digests" / f"{name}.checked"
+    cache = cache_folder.cache_dir() / "digests" / f"{name}.checked"
     known = _read(cache)
     kept = _unchanged(known, paths=paths, stamps=stamps)
     changed = [path for path, file in zip(paths, kept, strict=True) if file is None]

@@ -16,8 +16,9 @@ from functools import cached_property
 from pathlib import Path
 
 from wsoup.base.errors import MismatchError
+from wsoup.disk.cache_folder import cache_dir
 from wsoup.disk.code import meanings, packages
-from wsoup.disk.store import cache_dir, fingerprint, read_checked, write_checked
+from wsoup.disk.store import fingerprint, read_checked, write_checked
 
 KEPT_BYTES = 1 << 30
 """Larger shards of a finished stage are not kept."""

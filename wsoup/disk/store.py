@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 ROWS_PER_GROUP = 100_000
 CHECKSUMS = "wsoup checksums"
 """Key of the metadata of a table."""
-CACHE_MARK = "CACHEDIR.TAG"
 
 
 def require(path: str | Path, *, made_by: str) -> Path:
@@ -254,29 +252,3 @@ def fingerprint(value: object) -> str:
     """Twenty hex digits that identify a JSON value, for resume folders and cache keys."""
     text = json.dumps(value, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:20]
-
-
-def cache_dir() -> Path:
-    """Folder of resume state: ``.cache/wsoup`` in the working folder, or ``$WSOUP_CACHE/wsoup-cache``."""
-    place = os.environ.get("WSOUP_CACHE")
-    if not place:
-        return Path(".cache/wsoup")
-    # In a folder of its own: a user may name one that holds other things.
-    return Path(place, "wsoup-cache")
-
-
-def make_cache_dir() -> Path:
-    """`cache_dir`, marked as wsoup's own if wsoup makes it; backup tools know the mark, too (bford.info/cachedir)."""
-    folder = cache_dir()
-    is_users = bool(os.environ.get("WSOUP_CACHE"))
-    # A user's own folder that holds something is never marked: `wsoup cache --prune` would remove from it.
-    if not is_users or not folder.is_dir() or not any(folder.iterdir()):
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / CACHE_MARK).write_text("Signature: 8a477f597d28d172789f06886806bc55\n# Made by wsoup.\n")
-    return folder
-
-
-def check_made_by_wsoup(folder: Path) -> None:
-    """Raise MismatchError unless `make_cache_dir` made a folder."""
-    if folder.is_dir() and not (folder / CACHE_MARK).is_file():
-        raise MismatchError(f"{folder} was not made by wsoup (it has no {CACHE_MARK}): nothing in it is removed")

@@ -6,7 +6,7 @@ from importlib.metadata import version
 import vl_convert
 
 from wsoup.base.errors import MismatchError, MissingError
-from wsoup.disk import store
+from wsoup.disk import cache_folder, store
 
 
 def vega_script() -> str:
@@ -15,12 +15,12 @@ def vega_script() -> str:
     vl_convert puts it together in 1.4 processor seconds, more than all the rest of a page takes, and always alike. So
     it is kept in the cache folder, one file for each version.
     """
-    file = store.cache_dir() / "page" / f"vega-{version('vl-convert-python')}.js"
+    file = cache_folder.cache_dir() / "page" / f"vega-{version('vl-convert-python')}.js"
     with suppress(MissingError, MismatchError):
         return store.read_checked(file).decode()
     script = vl_convert.javascript_bundle()  # type: ignore[call-arg]  # its stub asks for what is optional
     # A folder that cannot be written to costs time, and no page.
     with suppress(OSError):
-        store.make_cache_dir()
+        cache_folder.make_cache_dir()
         store.write_checked(file, script.encode())
     return script

@@ -15,7 +15,7 @@ from filelock import FileLock, Timeout
 from rich.filesize import decimal
 
 from wsoup.base.errors import MismatchError
-from wsoup.disk import code, store
+from wsoup.disk import cache_folder, code
 from wsoup.disk.atomic import half_written, remove
 from wsoup.disk.shards import Owner
 from wsoup.pipeline.inputs import outs_by_stage
@@ -66,7 +66,7 @@ def look() -> list[Entry]:
     for stage, outs in outs_by_stage().items():
         for path in sorted(half_written(*outs)):
             entries.append(Entry(path, useless="half-written, perhaps by a killed run", stage=stage))
-    cache = store.cache_dir()
+    cache = cache_folder.cache_dir()
     if not cache.is_dir():
         return entries
     for path in sorted(cache.iterdir()):
@@ -90,8 +90,8 @@ def prune(entries: Iterable[Entry]) -> Iterator[str]:
     Raises:
         MismatchError: the cache folder was not made by wsoup.
     """
-    cache = store.cache_dir()
-    store.check_made_by_wsoup(cache)
+    cache = cache_folder.cache_dir()
+    cache_folder.check_made_by_wsoup(cache)
     locks = cache / "locks"
     for entry in entries:
         if not entry.useless:

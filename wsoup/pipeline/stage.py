@@ -22,8 +22,8 @@ from wsoup.base.errors import MismatchError, WsoupError
 from wsoup.check.whole import load_params
 from wsoup.disk import code
 from wsoup.disk.atomic import check_no_link, remove_half_written
+from wsoup.disk.cache_folder import make_cache_dir
 from wsoup.disk.shards import Owner
-from wsoup.disk.store import make_cache_dir
 from wsoup.pipeline.folder import is_of_this_wsoup
 from wsoup.pipeline.inputs import check_unchanged, outs_by_stage, read_inputs
 from wsoup.pipeline.packages import check_packages
