@@ -46,7 +46,7 @@ def main(owner: Owner) -> None:
     if params.candidates.waffle is not None:
         waffle = lists.waffle_texts(params.candidates.waffle)
     soups = evaluated_soups(params.soups)
-    store.write_json(artifacts.evaluated, {"datasets": datasets, "soups": soups, "waffle": waffle})
+    store.write_checked_object(artifacts.evaluated, {"datasets": datasets, "soups": soups, "waffle": waffle})
 
 
 if __name__ == "__main__":

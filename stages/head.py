@@ -62,7 +62,7 @@ def main(owner: Owner, name: str) -> None:
     heads = [Head.load(artifacts.head(name, seed=seed)) for seed in run.seeds]
     lines = []
     in_turn: dict[str, list[float]] = {}
-    evaluated = store.read_object(artifacts.evaluated)["datasets"]
+    evaluated = store.read_checked_object(artifacts.evaluated)["datasets"]
     for dataset in sorted(each["name"] for each in evaluated):
         # Opened rather than read: a test set may be larger than memory, and `counted` goes through it in blocks.
         test = open_features(artifacts.features(dataset, split="test"), encoder=run.encoder.id)

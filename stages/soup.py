@@ -44,7 +44,7 @@ def main(owner: Owner, name: str) -> None:
             members.append(f"{len(soup.members)} of seed {seed} ({soup.members[0].text!r}, ...)")
     peak = peak_of(part for of_seed in parts.values() for part in of_seed)
     # In a file of its own, which only the report reads: another device must not make anything anew.
-    store.write_json(run.artifacts.memory("soup", name), {"peak_device_mib": peak})
+    store.write_checked_object(run.artifacts.memory("soup", name), {"peak_device_mib": peak})
     print(f"members: {', '.join(members)}")
     print(f"soup {name}: {source.text_encoder.encoded}")
 

@@ -177,7 +177,7 @@ def test_a_results_file_and_a_tuned_model(tmp_path: Path) -> None:
     with pytest.raises(WsoupError, match="not as its stage wrote it: entry 1: key 'variant' is missing") as raised:
         read_lines(tmp_path / "results.parquet", variant="pretrained", datasets=["shapes"])
     assert not any(word in str(raised.value) for word in PYDANTICS)
-    (tmp_path / "config.json").write_text('{"tune": {"kind": "coop", "n_context": "four"}}')
+    store.write_checked_object(tmp_path / "config.json", {"tune": {"kind": "coop", "n_context": "four"}})
     with pytest.raises(WsoupError, match="holds no tuned model or is damaged") as raised:
         read_tuned_config(tmp_path)
     assert not any(word in str(raised.value).replace("is not valid", "") for word in PYDANTICS)

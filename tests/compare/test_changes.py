@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import yaml
 from repository import commit, new_repository
@@ -136,6 +137,16 @@ def test_right_images_that_do_not_fit_the_counts_are_not_paired(tmp_path):
         write_right(folder, WHOLE, right={1: np.arange(N) < 200})
     change = change_of(before, after)
     assert (change.verdict.mean, change.by_image) == (25, False)
+
+
+def test_right_images_of_a_commit_from_before_there_were_checksums_are_paired(tmp_path):
+    before, after = tmp_path / "before", tmp_path / "after"
+    for folder, n_correct in ((before, 200), (after, 240)):
+        write_run(folder, {WHOLE: {1: n_correct}})
+        write_right(folder, WHOLE, right={1: np.arange(N) < n_correct})
+    path = before / f"artifacts/results/{PRETRAINED}/right.parquet"
+    pq.write_table(pq.read_table(path).replace_schema_metadata({"wsoup": "{}"}), path)
+    assert change_of(before, after).by_image
 
 
 @pytest.fixture

@@ -90,7 +90,7 @@ def test_the_bytes_of_files_are_those_of_the_last_release(tmp_path):
     write_features(tmp_path / "x.zarr", ImageFeatures(features, np.arange(10), np.arange(10), {"encoder": ENCODER}))
     store.write_table(tmp_path / "x/y.parquet", pa.table({"a": [1, 2], "b": ["x", "y"]}), attributes={"k": 1})
     assert digest(tmp_path / "x.zarr") == "67262e9d9e1a7533e1076a6b2819419f906c0018da00c925f2d8844b508a2dd7"
-    assert digest(tmp_path / "x") == "9f388c09a7a1965cd781ebadf3be3b8e2859480f42ce32aec875b120aae67375"
+    assert digest(tmp_path / "x") == "ce941f76c2410efbb8204a23f3ed463daae8afa24ce3642325aa23fdfbed79cb"
 
 
 def test_features_of_another_encoder_are_refused_naming_both(tmp_path):
@@ -211,13 +211,13 @@ def test_a_damaged_table_is_one_clear_error(tmp_path, spoil):
             read(path)
 
 
-def test_a_flipped_bit_of_a_table_with_checksums_is_noticed_or_changes_nothing(tmp_path):
+def test_a_flipped_bit_of_a_table_is_noticed_or_changes_nothing(tmp_path):
     """Parquet's own statistics and names of programs may be damaged: nobody reads them."""
     path = tmp_path / "x.parquet"
     draw = np.random.default_rng(0)
     table = pa.table({"text": [f"word {i}" for i in range(50)], "n_correct": draw.integers(90, size=50)})
     about = {"encoder": {"weights": "1f"}, "pool": "words"}
-    store.write_table(path, table, attributes=about, with_checksums=True)
+    store.write_table(path, table, attributes=about)
     whole = path.read_bytes()
     noticed = 0
     for i in range(4, len(whole), 3):
@@ -231,19 +231,95 @@ def test_a_flipped_bit_of_a_table_with_checksums_is_noticed_or_changes_nothing(t
     assert noticed > len(whole) / 3 / 2
 
 
-def test_checksums_of_a_table_are_of_its_values(tmp_path):
-    """Chunks and encodings do not matter; a number that became another type does."""
+def test_a_damaged_column_is_named_when_it_is_read(tmp_path):
     path = tmp_path / "x.parquet"
-    table = pa.table({"text": ["b", "a"], "k2": [0.5, float("nan")]})
-    chunked = pa.concat_tables([table.slice(1), table.slice(0, 1)]).take([1, 0])
-    assert checksums.of_columns(chunked) == checksums.of_columns(table)
-    assert checksums.of_columns(pa.table({"k2": [1]})) != checksums.of_columns(pa.table({"k2": [1.0]}))
-    store.write_table(path, table, with_checksums=True)
+    store.write_table(path, pa.table({"text": ["b", "a"], "k2": [0.5, float("nan")]}))
     damaged = pq.read_table(path).set_column(0, "text", pa.array(["b", "A"]))
     pq.write_table(damaged, path)
     with pytest.raises(MismatchError, match=r"column text is damaged: its checksum differs\); remove it and run"):
         store.read_table(path)
     assert store.read_table(path, columns=["k2"]).num_rows == 2
+    pq.write_table(damaged.drop_columns("text"), path)
+    with pytest.raises(MismatchError, match=r"columns are missing or renamed\); remove it and run"):
+        store.read_table(path)
+
+
+def test_a_table_without_checksums_is_refused(tmp_path):
+    """Or a flipped bit in the key of the checksums would be a way around them."""
+    path = tmp_path / "x.parquet"
+    store.write_table(path, pa.table({"text": ["b", "a"]}), attributes={"a": 1})
+    table = pq.read_table(path)
+    metadata = dict(table.schema.metadata)
+    metadata[b"wsoup checksumr"] = metadata.pop(store.CHECKSUMS.encode())
+    pq.write_table(table.replace_schema_metadata(metadata), path)
+    for read in (store.read_table, store.table_attributes):
+        with pytest.raises(
+            MismatchError, match=r"x\.parquet .*\(it has no checksums: .*; remove it and run `dvc repro`"
+        ):
+            read(path)
+
+
+def one_column(values, **options):
+    return checksums.of_columns(pa.table({"x": pa.array(values, **options)}))["x"]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["b", "", None, "aé"],
+        [b"b", None],
+        [[1, 2], [], None, [3]],
+        [0.5, None, float("nan")],
+        [True, None],
+        [None, None],
+    ],
+)
+def test_equal_values_have_equal_checksums(tmp_path, values):
+    """However they are cut into chunks, and after Parquet, which renames the items of a list."""
+    whole = pa.array(values)
+    expected = one_column(values)
+    sliced = pa.concat_arrays([whole, whole]).slice(1, len(values))
+    rotated = pa.array([*values[1:], values[0]])
+    assert checksums.of_columns(pa.table({"x": sliced})) == checksums.of_columns(pa.table({"x": rotated}))
+    chunks = pa.chunked_array([whole.slice(i, 1) for i in range(len(values))] + [whole.slice(0, 0)])
+    store.write_table(tmp_path / "x.parquet", pa.table({"x": chunks}))
+    for column in (chunks, store.read_table(tmp_path / "x.parquet")["x"]):
+        assert checksums.of_columns(pa.table({"x": column})) == {"x": expected}
+
+
+def test_how_values_are_encoded_does_not_matter():
+    texts = ["b", "a", None, "b"]
+    for type_ in (pa.large_string(), pa.dictionary(pa.int8(), pa.string())):
+        assert one_column(texts, type=type_) == one_column(texts)
+    # A null may hide a value.
+    shown = np.array([True, False, True, True])
+    hidden = pa.Array.from_buffers(
+        pa.string(),
+        4,
+        [pa.py_buffer(np.packbits(shown, bitorder="little")), *pa.array(["a", "b", "c", "d"]).buffers()[1:]],
+    )
+    assert one_column(hidden) == one_column(["a", None, "c", "d"])
+    assert one_column(pa.array([7, 8], mask=np.array([False, True]))) == one_column([7, None])
+
+
+def test_different_values_have_different_checksums():
+    columns = [[1], [1.0], ["1"], [b"1"], [True], [None], [], [""], [0], [[]], [[None]], [[1], [2]], [[1, 2], []]]
+    columns += [["a", "bc"], ["ab", "c"], [None, "ab"], ["ab", None], ["", "ab"]]
+    types = [pa.list_(pa.int64()) if values and isinstance(values[0], list) else None for values in columns]
+    digests = [one_column(values, type=type_) for values, type_ in zip(columns, types, strict=True)]
+    assert len({*digests}) == len(columns)
+
+
+def test_checksums_are_those_of_the_last_release():
+    """They depend on no library; another value here makes all tables of earlier runs unreadable."""
+    assert one_column(["b", None, "aé"]) == "89b215f18e76dc072de4e2e80212d613f5b9fcc99f28fc5c5752d0f614c03bf9"
+    lists = one_column([[1, 2], None, []], type=pa.list_(pa.int64()))
+    assert lists == "7b0cc1a95908d041396945e0b24fd37a5dbe22d1ee6fa075af93ec46fc33035d"
+
+
+def test_a_column_of_another_kind_is_refused_when_it_is_written(tmp_path):
+    with pytest.raises(TypeError, match="no checksum is defined of values of type struct"):
+        store.write_table(tmp_path / "x.parquet", pa.table({"x": [{"a": 1}]}))
 
 
 def test_a_table_that_another_program_wrote_is_refused(tmp_path):
@@ -277,6 +353,30 @@ def test_checked_bytes_are_read_as_written_or_are_an_error(tmp_path):
     path.unlink()
     with pytest.raises(MissingError, match="x does not exist"):
         store.read_checked(path)
+
+
+def test_a_flipped_bit_of_a_checked_object_is_noticed_or_changes_nothing(tmp_path):
+    path = tmp_path / "x.json"
+    value = {"datasets": [{"name": "é", "rate": 1e-4}, {"name": None}], "counts": {"2": 1, "10": 0.1}}
+    # Numbers as keys become texts, which sort in another way.
+    store.write_checked_object(path, {**value, "counts": {2: 1, 10: 0.1}})
+    assert store.read_checked_object(path) == value
+    whole = path.read_bytes()
+    noticed = 0
+    for i in range(8 * len(whole)):
+        byte, bit = divmod(i, 8)
+        path.write_bytes(whole[:byte] + bytes([whole[byte] ^ (1 << bit)]) + whole[byte + 1 :])
+        try:
+            assert store.read_checked_object(path) == value
+        except MismatchError:
+            noticed += 1
+    assert noticed > 4 * len(whole)
+
+
+def test_an_object_without_a_checksum_is_refused(tmp_path):
+    store.write_json(tmp_path / "x.json", {"a": 1})
+    with pytest.raises(MismatchError, match=r"x\.json has no checksum: .*; make it again with `dvc repro`"):
+        store.read_checked_object(tmp_path / "x.json")
 
 
 def test_errors_for_missing_files_name_the_stage(tmp_path):

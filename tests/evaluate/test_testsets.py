@@ -35,7 +35,7 @@ def test_a_test_set_is_what_its_files_say(in_tmp, tiny_encoder):
         "gpt": {"cat": ["which is soft"]},
     }
     write_features(Artifacts().features("photo", split="test"), ImageFeatures(features, labels, rows, attributes))
-    store.write_json(Artifacts().evaluated, {"datasets": [dataset]})
+    store.write_checked_object(Artifacts().evaluated, {"datasets": [dataset]})
     (listed,) = load_tests(Artifacts(), encoder=tiny_encoder)
     (given,) = load_tests(Artifacts(), encoder=tiny_encoder, datasets=[{**dataset, "role": "xd"}])
     assert (listed.role, given.role) == ("dg", "xd")

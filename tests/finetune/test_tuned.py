@@ -11,7 +11,7 @@ from finetune_cases import METHODS, finetune_params
 from safetensors.torch import load_file, save_file
 
 from wsoup.base.errors import MismatchError, MissingError
-from wsoup.disk.store import sha256_file
+from wsoup.disk.store import read_checked_object, sha256_file, write_checked_object
 from wsoup.finetune.params import SnapshotParams
 from wsoup.finetune.train import Trainer
 from wsoup.finetune.tuned import load_tuned, members_divergence_log, pack_student, save_tuned, snapshots_in
@@ -68,8 +68,8 @@ def test_descriptors_that_started_from_a_soup_load_without_the_soups_file(tiny_e
     source = dataclasses.replace(colours, soup=["sharp", "wet nose"])
     run = Trainer(tiny_encoder, source=source, method=method, shared=shared, seed=3)
     store(tmp_path, run, "coop_ensemble")
-    config = json.loads((tmp_path / "config.json").read_text())
-    (tmp_path / "config.json").write_text(json.dumps(config | {"soup": list(source.soup)}))
+    config = read_checked_object(tmp_path / "config.json")
+    write_checked_object(tmp_path / "config.json", config | {"soup": list(source.soup)})
     tuned = load_tuned(tmp_path, encoder=tiny_encoder)
     assert torch.equal(tuned.model.soft_descriptors, run.student.soft_descriptors)
 

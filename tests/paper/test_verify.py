@@ -156,7 +156,7 @@ def test_a_whole_run_is_verified_and_shown(in_tmp, monkeypatch, capsys, tiny_enc
     features = read_features(Artifacts().features("imagenet", split="train"))
     write_features(Artifacts().features("dtd", split="test"), features)
     dtd = {"name": "dtd", "role": "xd", "baseline_template": None, "gpt_names": {}, "gpt": None}
-    store.write_json(Artifacts().evaluated, {"datasets": [dtd], "soups": []})
+    store.write_checked_object(Artifacts().evaluated, {"datasets": [dtd], "soups": []})
     with pytest.raises(typer.Exit):
         verify_paper(Path("params.yaml"))
     shown = capsys.readouterr().out

@@ -34,8 +34,8 @@ def test_the_highest_of_several_parts_counts():
 def test_the_table_has_a_line_for_each_search_and_each_method(tmp_path):
     """A pool that was not scored has none."""
     artifacts = Artifacts(tmp_path)
-    store.write_json(artifacts.memory("score", "words"), {"peak_device_mib": 900})
-    store.write_json(artifacts.memory("soup", "word"), {"peak_device_mib": None})
+    store.write_checked_object(artifacts.memory("score", "words"), {"peak_device_mib": 900})
+    store.write_checked_object(artifacts.memory("soup", "word"), {"peak_device_mib": None})
     searches = memory_of_searches(artifacts, soups=["word", "descriptor"])
     run = results(
         both_seeds("class_name", {"imagenet": (1, 1)}),

@@ -51,7 +51,7 @@ def world(in_tmp: Path, tiny_encoder, tiny_encoder_files, monkeypatch) -> Path:
     for seed in (1, 2):
         rows = [row for row in range(24) if row % 6 != seed]
         store.write_table(f"artifacts/splits/photo/seed{seed}.parquet", pa.table({"row": rows}))
-    store.write_json("artifacts/evaluated.json", {"datasets": [{"name": name} for name in TESTS]})
+    store.write_checked_object("artifacts/evaluated.json", {"datasets": [{"name": name} for name in TESTS]})
     params = yaml.safe_load((ROOT / "params.yaml").read_text())
     params |= {"source": "photo", "seeds": [1, 2], "encoder": tiny_encoder_files}
     params["heads"] = {"mine": {"kind": "both", "soup": "word"}, "plain": {"kind": "prototypes", "soup": "class_name"}}

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 ROWS_PER_GROUP = 100_000
 CHECKSUMS = "wsoup checksums"
 """Key of the metadata of a table."""
+CHECKSUM = "checksum"
+"""Key of an object of JSON."""
 
 
 def require(path: str | Path, *, made_by: str) -> Path:
@@ -99,6 +101,29 @@ def read_json(path: str | Path) -> Any:
         ) from None
 
 
+def write_checked_object(path: str | Path, value: Mapping[str, Any]) -> None:
+    """`write_json` of an object and a checksum of its values under `CHECKSUM`."""
+    write_json(path, {**value, CHECKSUM: _checksum(value)})
+
+
+def read_checked_object(path: str | Path) -> dict[str, Any]:
+    """`read_object` of what `write_checked_object` wrote, without the checksum; MismatchError if it is damaged."""
+    value = read_object(path)
+    stored = value.pop(CHECKSUM, None)
+    if stored is None:
+        why = "has no checksum: an earlier version of wsoup wrote it, or it is damaged"
+    elif stored != _checksum(value):
+        why = "is damaged: its checksum is not that of its values"
+    else:
+        return value
+    raise MismatchError(f"{path} {why}; make it again with `dvc repro`")
+
+
+def _checksum(value: Mapping[str, Any]) -> str:
+    """The fingerprint of an object as JSON returns it: with texts as keys, which sort in another way than numbers."""
+    return fingerprint(json.loads(json.dumps(dict(value))))
+
+
 def read_object(path: str | Path) -> dict[str, Any]:
     """`read_json` of an object. MismatchError if it is not one, and later for each key that is missing at any depth."""
     value = _naming(read_json(path), path)
@@ -124,23 +149,19 @@ def write_table(
     table: pa.Table,
     *,
     attributes: Mapping[str, Any] = MappingProxyType({}),
-    with_checksums: bool = False,
 ) -> None:
-    """Write a Parquet table.
+    """Write a Parquet table, with checksums of each column and of the attributes, which every reader here compares.
 
     Args:
         path: the file.
         table: its columns.
         attributes: JSON values, stored in the schema's metadata under ``wsoup``.
-        with_checksums: also store a checksum of each column and of the attributes, which every reader compares.
     """
     import pyarrow.parquet as pq
 
-    metadata = {"wsoup": json.dumps(dict(attributes), sort_keys=True)}
-    if with_checksums:
-        digests = {"attributes": fingerprint(dict(attributes)), "columns": checksums.of_columns(table)}
-        metadata[CHECKSUMS] = json.dumps(digests, sort_keys=True)
-    table = table.replace_schema_metadata(metadata)
+    digests = {"attributes": _checksum(attributes), "columns": checksums.of_columns(table)}
+    metadata = {"wsoup": dict(attributes), CHECKSUMS: digests}
+    table = table.replace_schema_metadata({key: json.dumps(value, sort_keys=True) for key, value in metadata.items()})
     with replacing(path) as temporary:
         pq.write_table(table, temporary, row_group_size=ROWS_PER_GROUP, compression="zstd")
 
@@ -150,31 +171,39 @@ def read_table(path: str | Path, *, columns: Sequence[str] | None = None) -> pa.
 
     Raises:
         MissingError: no such file.
-        MismatchError: damaged (also by its checksums, if it has any), a column is missing, or another program wrote it.
+        MismatchError: damaged, without checksums, a column is missing, or another program wrote it.
     """
     with _reading_parquet(path) as pq:
         # pre_buffer takes twice the memory
         table = pq.read_table(path, columns=columns and list(columns), partitioning=None, pre_buffer=False)
-        metadata = table.schema.metadata or {}
-        if b"wsoup" not in metadata:
-            raise ValueError("another program wrote it")
-        stored = json.loads(metadata.get(CHECKSUMS.encode(), b"null"))
-        if stored is not None:
-            for name, checksum in checksums.of_columns(table).items():
-                if stored["columns"][name] != checksum:
-                    raise ValueError(f"column {name} is damaged: its checksum differs")
+        stored = _stored_checksums(table.schema.metadata)["columns"]
+        if columns is None and {*stored} != {*table.column_names}:
+            raise ValueError("columns are missing or renamed")
+        for name, checksum in checksums.of_columns(table).items():
+            if stored[name] != checksum:
+                raise ValueError(f"column {name} is damaged: its checksum differs")
         return table
 
 
 def table_attributes(path: str | Path) -> dict[str, Any]:
-    """The attributes that `write_table` stored, or none."""
+    """The attributes that `write_table` stored; raises as `read_table`."""
     with _reading_parquet(path) as pq:
-        metadata = pq.read_schema(path).metadata or {}
-        attributes = json.loads(metadata.get(b"wsoup", b"{}"))
-        stored = json.loads(metadata.get(CHECKSUMS.encode(), b"null"))
-        if stored is not None and stored["attributes"] != fingerprint(attributes):
+        metadata = pq.read_schema(path).metadata
+        stored = _stored_checksums(metadata)["attributes"]
+        attributes = json.loads(metadata[b"wsoup"])
+        if stored != _checksum(attributes):
             raise ValueError("its attributes are damaged: their checksum differs")
         return _Attributes(attributes, path)
+
+
+def _stored_checksums(metadata: Mapping[bytes, bytes] | None) -> dict[str, Any]:
+    """What `write_table` stored beside the attributes; ValueError for a table that it did not write."""
+    if metadata is None or b"wsoup" not in metadata:
+        raise ValueError("another program wrote it")
+    # A table without them is refused, or one flipped bit in this key would be a way around them.
+    if CHECKSUMS.encode() not in metadata:
+        raise ValueError("it has no checksums: an earlier version of wsoup wrote it, or it is damaged")
+    return dict(json.loads(metadata[CHECKSUMS.encode()]))
 
 
 class _Attributes(dict[str, object]):

@@ -167,7 +167,7 @@ def load_material(run: Run, tests: Sequence[TestSet]) -> Material:
     """
     artifacts = run.artifacts
     encoder_id = run.encoder.id
-    listed = store.read_object(artifacts.evaluated)
+    listed = store.read_checked_object(artifacts.evaluated)
     pools = {soup["name"]: soup["pool"] for soup in listed["soups"]}
     soups: dict[str, dict[int, list[str]]] = {}
     for name in pools:

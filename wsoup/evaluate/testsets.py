@@ -140,7 +140,7 @@ def load_tests(
     """
     tests = []
     if datasets is None:
-        datasets = store.read_object(artifacts.evaluated)["datasets"]
+        datasets = store.read_checked_object(artifacts.evaluated)["datasets"]
     for dataset in datasets:
         name = dataset["name"]
         stored = open_features(artifacts.features(name, split="test"), encoder=encoder.id)

@@ -86,7 +86,7 @@ def save_tuned(folder: str | Path, *, packed: Mapping[str, np.ndarray], config: 
         prefixes = [f"{iteration}/" for iteration in iterations]
         store.write_bytes(folder / SNAPSHOTS, _with_checksums(snapshots, prefixes=prefixes))
     log = about.pop("log")
-    store.write_json(folder / CONFIG, {**config, **about})
+    store.write_checked_object(folder / CONFIG, {**config, **about})
     columns = list(log[0]) if log else []
     with store.replacing(folder / LOG) as temporary, open(temporary, "w", newline="", encoding="utf-8") as file:
         # The csv module would end lines as Windows does.
@@ -146,7 +146,7 @@ def snapshots_in(folder: str | Path) -> list[int]:
 
 def read_tuned_config(folder: Path) -> tuple[dict[str, Any], TuneParams]:
     """What `save_tuned` wrote beside the weights, and what was tuned; raises as `load_tuned`."""
-    config = store.read_object(store.require(folder / CONFIG, made_by="finetune"))
+    config = store.read_checked_object(store.require(folder / CONFIG, made_by="finetune"))
     with _undamaged(folder):
         return config, TypeAdapter(TuneParams).validate_python(config["tune"])
 

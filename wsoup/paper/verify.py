@@ -265,7 +265,7 @@ def tests_here(artifacts: Artifacts) -> list[dict[str, object]]:
     if not artifacts.evaluated.exists():
         return []
     here = []
-    for dataset in store.read_object(artifacts.evaluated)["datasets"]:
+    for dataset in store.read_checked_object(artifacts.evaluated)["datasets"]:
         name = dataset["name"]
         if name in PAPER and artifacts.features(name, split="test").exists():
             here.append(dataset)

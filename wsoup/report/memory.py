@@ -20,7 +20,7 @@ def memory_of_searches(artifacts: Artifacts, *, soups: Sequence[str]) -> dict[st
     for name in soups:
         files[f"search of {name}"] = artifacts.memory("soup", name)
     # A pool that no soup uses is not scored.
-    return {title: store.read_object(path)["peak_device_mib"] for title, path in files.items() if path.exists()}
+    return {title: store.read_checked_object(path)["peak_device_mib"] for title, path in files.items() if path.exists()}
 
 
 def memory_table(results: Results, *, searches: Mapping[str, int | None]) -> Table:
