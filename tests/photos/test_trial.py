@@ -237,6 +237,13 @@ def test_an_incomplete_local_model_is_told_which_option_is_missing(in_tmp, optio
     assert not Path("tried").exists()
 
 
+def test_a_folder_of_datasets_is_not_taken_for_one_of_classes(in_tmp):
+    for name in ("art", "photo"):
+        write_image_folder(Path("all", name), splits={"test": 1}, classes=COLOURS)
+    with pytest.raises(DataError, match=r"all holds folders with train/, val/ or test/, .*: 'art', 'photo'; name one"):
+        looked("all")
+
+
 @pytest.mark.parametrize("given", ["0.5", "a,b,c"])
 def test_a_mean_that_is_not_three_numbers_is_told_what_is(given):
     code, _, errors = run("try", "photos", "--image-mean", given)

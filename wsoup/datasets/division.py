@@ -17,8 +17,8 @@ import numpy as np
 from wsoup.base.errors import DataError
 from wsoup.datasets import folder
 from wsoup.datasets.fewshot import by_label
-from wsoup.datasets.listing import Listing, Split
-from wsoup.datasets.walk import SPLIT_FOLDERS
+from wsoup.datasets.listing import Listing, Split, some
+from wsoup.datasets.walk import SPLIT_FOLDERS, require_folder, subfolders
 
 HALF = 0.5
 """Share of test images where the user names none."""
@@ -58,8 +58,9 @@ def sides(root: str, *, fraction: float | None = None) -> Sides:
 
     Raises:
         MissingError: no such folder.
-        DataError: a fraction for a folder that is divided, or val/ and test/ without train/.
+        DataError: a fraction for a folder that is divided, val/ and test/ without train/, or a folder of such folders.
     """
+    _check_one_dataset(root)
     splits = folder.splits_with_images(root)
     if len(splits) < 2:
         if fraction is None:
@@ -84,6 +85,19 @@ def sides(root: str, *, fraction: float | None = None) -> Sides:
     if test_split != "test":
         note = f"{root} has no test/: the photos in {test_split}/ are for testing"
     return Sides(test_split, None, note)
+
+
+def _check_one_dataset(root: str) -> None:
+    """Refuse a folder of several datasets, whose names would be taken for those of classes."""
+    base = require_folder(root)
+    if folder.split_folders(base):
+        return
+    inner = [name for name in subfolders(base) if folder.split_folders(base / name)]
+    if inner:
+        raise DataError(
+            f"{root} holds folders with train/, val/ or test/, which are datasets and not classes: {some(inner)}; name "
+            "one of them"
+        )
 
 
 def of_target(splits: Collection[str]) -> str:
