@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from wsoup.core.linear import Linear
-from wsoup.core.scoring import AT_ONCE, Mode, mean_cosines, normalize
+from wsoup.core.scoring import AT_ONCE, MODES, Mode, mean_cosines, normalize
 from wsoup.evaluate.right import all_seeds, random_beside
 from wsoup.evaluate.rows import BASELINES, CLASS_NAME, ENSEMBLE, GPT, Row, row_name
 from wsoup.evaluate.testsets import TestSet
@@ -58,41 +58,57 @@ class _Tally:
     """Counts of R classifiers in one mode, filled block by block.
 
     Args:
-        classes: (R, C, D), normalised means (centroid), or means (score mean).
+        means: R mean text features of the classes, (C, D) each.
+        mode: how they are used.
         n_images: N.
         judged: positions of classifiers of which it is kept which images they get right.
         shown: positions of classifiers of which it is kept what they predict.
     """
 
-    def __init__(self, classes: Tensor, *, n_images: int, judged: Sequence[int], shown: Sequence[int]) -> None:
-        self.classes = classes
+    def __init__(
+        self, means: Sequence[Tensor], *, mode: Mode, n_images: int, judged: Sequence[int], shown: Sequence[int]
+    ) -> None:
+        self.means = means
+        self.mode = mode
         self.n_images = n_images
-        self.right_by_class = torch.zeros(classes.shape[:2], dtype=torch.int64, device=classes.device)
+        self.n_classes = len(means[0])
+        self.right_by_class = torch.zeros(len(means), self.n_classes, dtype=torch.int64, device=means[0].device)
         # Made at once: a small result kept from every block would keep malloc from using the block's memory again.
         self.right = {r: np.empty(math.ceil(n_images / 8), dtype=np.uint8) for r in judged}
         self.predicted = {r: np.empty(n_images, dtype=np.int32) for r in shown}
 
     def add(self, images: Tensor, labels: Tensor, block: slice) -> None:
         """Count the images of a block: features (n, D), labels (n,), and their place among all."""
-        predicted = predict(images, self.classes)  # (R, n)
+        together = classifiers_at_once(self.n_classes)
+        for start in range(0, len(self.means), together):
+            predicted = predict(images, self._classifiers(slice(start, start + together)))  # (r, n)
+            for r, of_row in enumerate(predicted, start=start):
+                self._add_row(r, of_row, labels, block)
+
+    def _classifiers(self, rows: slice) -> Tensor:
+        """(r, C, D), made as they are used: those of all rows would take as much memory as all means."""
+        classifiers = torch.stack(list(self.means[rows]))
+        if self.mode == "centroid":
+            return normalize(classifiers)
+        return classifiers
+
+    def _add_row(self, r: int, predicted: Tensor, labels: Tensor, block: slice) -> None:
         right = predicted == labels
-        n_classes = self.classes.shape[1]
-        for r, of_row in enumerate(right):
-            self.right_by_class[r] += torch.bincount(labels[of_row], minlength=n_classes)
-        # A block begins with a whole byte.
-        first = block.start // 8
-        for r, packed in self.right.items():
-            bits = np.packbits(right[r].cpu().numpy())
-            packed[first : first + len(bits)] = bits
-        for r, kept in self.predicted.items():
-            kept[block] = predicted[r].cpu().numpy()
+        self.right_by_class[r] += torch.bincount(labels[right], minlength=self.n_classes)
+        if r in self.right:
+            bits = np.packbits(right.cpu().numpy())
+            # A block begins with a whole byte.
+            first = block.start // 8
+            self.right[r][first : first + len(bits)] = bits
+        if r in self.predicted:
+            self.predicted[r][block] = predicted.cpu().numpy()
 
     def finished(self, sums: Tensor) -> InMode:
         """The counts, and the cosines with images whose sums by class are `sums` (C, D)."""
         alignment = []
         uniformity = []
-        for of_row in self.classes:
-            own, others = mean_cosines(of_row[None], sums=sums, n_images=self.n_images)
+        for r in range(len(self.means)):
+            own, others = mean_cosines(self._classifiers(slice(r, r + 1)), sums=sums, n_images=self.n_images)
             alignment.append(float(own))
             uniformity.append(float(others))
         packed = {r: bits.tobytes() for r, bits in self.right.items()}
@@ -118,15 +134,14 @@ def answer(
         shown: rows of which it is kept what they predict.
     """
     only_rows = [row for row, _ in rows]
-    means = torch.stack([mean for _, mean in rows])  # (R, C, D)
+    means = [mean for _, mean in rows]
     n_images = len(test.labels)
     judged = judged_rows(only_rows, soups=soups, drawn=drawn)
     places = [only_rows.index(row) for row in shown]
-    tallies: dict[Mode, _Tally] = {
-        "centroid": _Tally(normalize(means), n_images=n_images, judged=judged, shown=places),
-        "score_mean": _Tally(means, n_images=n_images, judged=judged, shown=places),
-    }
-    sums = torch.zeros(means.shape[1:], dtype=torch.float64, device=means.device)
+    tallies: dict[Mode, _Tally] = {}
+    for mode in MODES:
+        tallies[mode] = _Tally(means, mode=mode, n_images=n_images, judged=judged, shown=places)
+    sums = torch.zeros(means[0].shape, dtype=torch.float64, device=means[0].device)
     for block, images in test.blocks():
         labels = test.labels[block]
         # In the order of the images, so that blocks change no bit.
@@ -159,6 +174,11 @@ def judged_rows(rows: Sequence[Row], *, soups: Sequence[str], drawn: int | None 
     return list(largest.values())
 
 
+def classifiers_at_once(n_classes: int) -> int:
+    """Classifiers whose texts stay in a CPU's cache; at least one, however many classes there are."""
+    return max(1, AT_ONCE.texts // n_classes)
+
+
 def predict(image_features: Tensor, class_features: Tensor) -> Tensor:
     """The label with the highest score, the lowest among equal ones: (N, D), (P, C, D) -> (P, N) int32.
 
@@ -166,8 +186,7 @@ def predict(image_features: Tensor, class_features: Tensor) -> Tensor:
     """
     n_classifiers, n_classes, _ = class_features.shape
     n_images = len(image_features)
-    # At least one at a time, however many classes there are.
-    together = max(1, min(n_classifiers, AT_ONCE.texts // n_classes))
+    together = min(n_classifiers, classifiers_at_once(n_classes))
     images = max(1, AT_ONCE.scores // (together * n_classes))
     predicted = torch.empty(n_classifiers, n_images, dtype=torch.int32, device=image_features.device)
     for first in range(0, n_classifiers, together):
