@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from processes import ROOT, warm_python
 
 PARTS = (
@@ -23,6 +24,7 @@ PARTS = (
 )
 
 
+@pytest.mark.long
 def test_every_part_runs_on_a_cpu(tmp_path: Path) -> None:
     environment = os.environ | warm_python() | {"PYTHON": str(ROOT / "tests/helpers/warm/python")}
     command = [sys.executable, "-m", "benchmarks.gpu", "--device", "cpu", "--out", str(tmp_path / "gpu.md")]

@@ -167,6 +167,7 @@ PEAK = r"""
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the peak from /proc")
 def test_memory_does_not_grow_with_the_features_of_a_test_set(tmp_path):
     """From 80,000 to 200,000 images features grow by 234 MiB; labels, places and predictions by 30 bytes an image."""

@@ -46,6 +46,7 @@ def decode(image: str, *, before: str, temporary: Path) -> subprocess.CompletedP
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, env=environment)
 
 
+@pytest.mark.long
 def test_pixels_need_no_shared_memory(image: str, tmp_path: Path) -> None:
     if os.geteuid() != 0 or shutil.which("unshare") is None:
         pytest.skip("only root mounts another /dev/shm")
@@ -55,6 +56,7 @@ def test_pixels_need_no_shared_memory(image: str, tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("1300\n", "")
 
 
+@pytest.mark.long
 def test_the_path_of_the_temporary_folder_may_be_long(image: str, tmp_path: Path) -> None:
     temporary = tmp_path / ("t" * 120)
     temporary.mkdir()
@@ -63,6 +65,7 @@ def test_the_path_of_the_temporary_folder_may_be_long(image: str, tmp_path: Path
     assert not list(temporary.iterdir())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("descriptors", [40, 22, 15])
 def test_without_descriptors_for_processes_this_one_decodes_and_says_so(
     image: str, tmp_path: Path, descriptors: int

@@ -124,6 +124,7 @@ def test_an_edit_while_a_stage_runs_is_not_recorded(other, what):
     assert other.changed() == set()
 
 
+@pytest.mark.long
 def test_a_queued_experiment_runs_the_code_that_was_queued(other):
     """The edit is undone before the experiment starts: a stage runs the wsoup of its own tree."""
     before, code = members(other), Path(other.folder / "wsoup/search/grow/kind.py").read_text()
@@ -144,6 +145,7 @@ def test_a_queued_experiment_runs_the_code_that_was_queued(other):
     other.run("dvc", "checkout", "-q", "--force")
 
 
+@pytest.mark.long
 def test_a_temporary_experiment_makes_what_the_stage_makes_in_place(other):
     before = members(other)
     other.run("dvc", "exp", "run", "--temp", "--name", "temporary", "-S", "soups.word.k0=7", "finetune@coop_diverse")
@@ -157,6 +159,7 @@ def test_a_temporary_experiment_makes_what_the_stage_makes_in_place(other):
     other.run("dvc", "checkout", "-q")
 
 
+@pytest.mark.long
 def test_clones_that_share_a_cache_run_the_same_stage_at_once(other, tmp_path):
     """One has a umask of 077; each has its own locks and shards, and both make the same bytes."""
     clones = []

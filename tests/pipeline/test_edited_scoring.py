@@ -33,6 +33,7 @@ def encoded(printed: str) -> list[int]:
     return [int(n) for n in re.findall(r"(\d+) texts and \d+ tokens encoded here", printed)]
 
 
+@pytest.mark.long
 def test_a_docstring_costs_no_work(edited: Project) -> None:
     """No image is encoded, no text and no step of training computed: every shard is that of the run before."""
     before = finished(edited)
@@ -47,6 +48,7 @@ def test_a_docstring_costs_no_work(edited: Project) -> None:
     assert edited.outs() == outs
 
 
+@pytest.mark.long
 def test_another_operator_costs_all_of_it(edited: Project) -> None:
     before = finished(edited)
     outs = edited.outs()

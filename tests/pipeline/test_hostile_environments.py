@@ -170,7 +170,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(
-    "case", [pytest.param(name, marks=() if quick else pytest.mark.slow, id=name) for name, quick in CASES]
+    "case", [pytest.param(name, marks=pytest.mark.long if long else pytest.mark.slow, id=name) for name, long in CASES]
 )
 def test_the_outs_are_the_same(start: Path, expected: dict[str, str], tmp_path: Path, case: str) -> None:
     names = {f"folder {name!a}": name for name in NAMES}

@@ -50,6 +50,7 @@ def test_a_whole_file_and_none_are_not_damaged(in_tmp):
     assert damaged() is None
 
 
+@pytest.mark.long
 def test_what_the_error_says_costs_no_work(project: Project, tmp_path: Path):
     copy = project.copy(tmp_path / "project")
     lock = copy.folder / "dvc.lock"

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 import yaml
 from project import Project
 
 
+@pytest.mark.long
 def test_one_more_seed_searches_and_trains_only_itself(project: Project, tmp_path: Path) -> None:
     run = project.copy(tmp_path / "run")
     params = yaml.safe_load((run.folder / "params.yaml").read_text())

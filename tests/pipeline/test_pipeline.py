@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 import torch
 import yaml
 from project import PLANE, SOFT, Project
@@ -18,6 +19,7 @@ def test_nothing_runs_again_when_nothing_changed(project):
     assert project.repro() == set()
 
 
+@pytest.mark.long
 def test_a_word_soup_param_runs_the_word_soup_and_the_stages_behind_it(project):
     before = project.outs()
     project.edit("soups.word", k0=8, patience=9)
@@ -29,6 +31,7 @@ def test_a_word_soup_param_runs_the_word_soup_and_the_stages_behind_it(project):
     assert project.repro() == set() or project.outs() == before  # back to the first results, from the run cache
 
 
+@pytest.mark.long
 def test_a_landscape_is_one_more_stage_and_two_more_figures(project, tiny_encoder):
     """Three by three points, corners included, and the lines; without `landscape.methods` there is no such stage."""
     before = project.outs()
@@ -80,6 +83,7 @@ def test_two_runs_from_scratch_end_in_the_same_bytes(project, tmp_path, tiny_enc
     assert again.outs() == project.outs()
 
 
+@pytest.mark.long
 def test_a_source_without_targets_gets_its_answer(project, tmp_path):
     """A folder of photos of one's own, say: the upper bound, which targets select, has no row."""
     alone = project.copy(tmp_path / "alone")

@@ -42,6 +42,7 @@ def test_what_dvc_does_not_hold_stays_and_is_said(first: Project) -> None:
     (artifacts / "results/ce.parquet").unlink()
 
 
+@pytest.mark.long
 def test_a_fresh_clone_is_up_to_date_after_names_changed(project: Project, first: Project, tmp_path: Path) -> None:
     """A dataset renamed, a method and a soup removed: run, committed, cloned, and `dvc status` reports nothing."""
     gone = ("manifests/other.parquet", "embeddings/pretrained/other-test.zarr", "finetuned/ce")

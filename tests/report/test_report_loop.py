@@ -98,6 +98,7 @@ def test_plots_are_drawn_once_each_with_their_template(loop):
     shutil.rmtree(loop.folder / "diffed")
 
 
+@pytest.mark.long
 def test_an_experiment_ends_in_one_consistent_state_and_can_be_taken_back(loop):
     reports, params = load_record(loop.folder), (loop.folder / "params.yaml").read_text()
     loop.git("checkout", "-q", "--", ".")
