@@ -77,6 +77,7 @@ def test_an_experiment_runs_with_a_param_set_on_the_command_line(project):
     project.repro()
 
 
+@pytest.mark.long
 def test_two_runs_from_scratch_end_in_the_same_bytes(project, tmp_path, tiny_encoder_files):
     again = Project(tmp_path / "again", encoder=tiny_encoder_files)
     again.repro()
