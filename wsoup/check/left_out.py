@@ -28,37 +28,31 @@ def left_out(root: str) -> list[str]:
     splits = split_folders(base)
     holds_classes = list(splits.values()) or [base]
     unknown: Counter[str] = Counter()
+    empty: set[str] = set()
+    with_photos: set[str] = set()
     outside = _pictures_in(base)
     for folder in holds_classes:
         if folder != base:
             outside += _pictures_in(folder)
         for name in subfolders(folder):
-            unknown.update(unknown_kinds(files_in(str(folder / name))))
+            files = list(files_in(str(folder / name)))
+            unknown.update(unknown_kinds(files))
+            has_photos = any(_ending(path) in IMAGE_SUFFIXES for path in files)
+            group = with_photos if has_photos else empty
+            group.add(name)
     lines = []
     if unknown:
         lines.append(in_words(unknown))
-    lines += _empty_classes(holds_classes)
+    # A class may have photos in another split.
+    classes = sorted(empty - with_photos)
+    if classes:
+        lines.append(f"left out, since no photo in them can be read: the class folders {some(classes)}")
     if outside:
         example = shown(outside[0])
         lines.append(f"left out, move them into class folders: {len(outside)} beside them, such as {example}")
     if splits:
         lines += _beside(base, splits=list(splits))
     return lines
-
-
-def _empty_classes(holds_classes: Sequence[Path]) -> list[str]:
-    """A line about class folders without any photo that can be read, on either side."""
-    empty: set[str] = set()
-    with_photos: set[str] = set()
-    for folder in holds_classes:
-        for name in subfolders(folder):
-            has_photos = any(_ending(path) in IMAGE_SUFFIXES for path in files_in(str(folder / name)))
-            group = with_photos if has_photos else empty
-            group.add(name)
-    classes = sorted(empty - with_photos)
-    if not classes:
-        return []
-    return [f"left out, since no photo in them can be read: the class folders {some(classes)}"]
 
 
 def _beside(base: Path, *, splits: Sequence[str]) -> list[str]:
