@@ -9,27 +9,26 @@ import runpy
 import sys
 from pathlib import Path
 
-STAGES = Path(__file__).absolute().parent
-# `wsoup` and `stages` lie beside this folder, not in it.
-sys.path[0] = str(STAGES.parent)
-
-from wsoup.runtime.ending import leave_at_once  # noqa: E402
-from wsoup.runtime.memory import keep_memory  # noqa: E402
-
 
 def main() -> None:
     """Run the stage that the command line names, as Python's ``-m`` would: a decoding worker imports it by its name."""
-    names = sorted(path.stem for path in STAGES.glob("[a-z]*.py"))
+    stages = Path(__file__).absolute().parent
+    # `wsoup` and `stages` lie beside this folder, not in it.
+    sys.path[0] = str(stages.parent)
+    from wsoup.runtime.ending import leave_at_once
+    from wsoup.runtime.memory import keep_memory
+
+    leave_at_once()
+    keep_memory()
+    names = sorted(path.stem for path in stages.glob("[a-z]*.py"))
     if len(sys.argv) < 2 or sys.argv[1] not in names:
         print(f"error: name a stage: python stages {{{','.join(names)}}} [item]", file=sys.stderr)
         raise SystemExit(2)
     name = sys.argv.pop(1)
+    # Imports make no garbage, and collecting takes a sixth of their time. Collection begins again with the work.
+    gc.disable()
     runpy.run_module(f"stages.{name}", run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":
-    leave_at_once()
-    # Imports make no garbage, and collecting takes a sixth of their time. Collection begins again with the work.
-    gc.disable()
-    keep_memory()
     main()

@@ -41,7 +41,7 @@ def run(main: Callable[..., None]) -> None:
     """
     script = Path(sys.argv[0]).resolve()
     takes_item = main.__code__.co_argcount > 1
-    if not gc.isenabled():  # see `stages`
+    if not gc.isenabled():  # see stages/__main__.py
         # The collector need not look at imported modules again.
         gc.freeze()
         gc.enable()
