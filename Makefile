@@ -4,16 +4,22 @@ PYTHON ?= python3
 BIN := $(CURDIR)/.venv/bin
 export PATH := $(BIN):$(PATH)
 
-.PHONY: repro test lint gpu setup clean
+# Two workers, one file at a time: half of the tests' time is spent waiting for processes that they start.
+PYTEST := python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+
+.PHONY: repro test long lint gpu setup clean
 
 repro: setup
 	dvc repro
 	@wsoup report
 	@wsoup results
 
-# Two workers, one file at a time: half of the tests' time is spent waiting for processes that they start.
 test: setup
-	python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	$(PYTEST)
+
+# Whole runs and experiments, which would make `make test` take more than six minutes.
+long: setup
+	$(PYTEST) -m long
 
 lint: setup
 	ruff check .

@@ -56,8 +56,8 @@ SWITCHES = ["-O", "-OO", "-B", "-u", "-X utf8=0", "-X dev", "-W default", "-I"]
 SEVERAL = "several_at_once"
 """An old locale, another hash seed, another time zone, `-O` and a strict umask together."""
 VARIABLES[SEVERAL] = {**VARIABLES["locale_C"], **VARIABLES["hash_seed"], **VARIABLES["time_zone"]}
-QUICK = {SEVERAL, "clock_goes_back"}
-"""The others, which change one thing at a time, take minutes in all."""
+LONG = {SEVERAL, "clock_goes_back"}
+"""Marked long; the others, which change one thing at a time, take minutes in all, and are slow."""
 
 
 def digests(folder: Path) -> dict[str, str]:
@@ -164,7 +164,7 @@ PREPARED: dict[str, Callable[[Path], Callable[[], object]]] = {
 }
 NAMES = ["a b", "Größe", "$(touch x)", "a'b\"c", "-rf", "\u202e", "a\nb", "%s{}", "日本", "x" * 200]
 CASES = [
-    *((name, name in QUICK) for name in dict.fromkeys([*VARIABLES, *SWITCHES, *PREPARED])),
+    *((name, name in LONG) for name in dict.fromkeys([*VARIABLES, *SWITCHES, *PREPARED])),
     *((f"folder {name!a}", False) for name in NAMES),
 ]
 
