@@ -19,13 +19,13 @@ from torch.nn import functional as F
 
 from benchmarks.timing import Clock, Result, about, class_prompts, random_encoder, show, warm
 from wsoup.base.errors import ParamsError
+from wsoup.core.member import NOTHING, Member, Step
 from wsoup.core.scoring import NEAR_TIE, decide
 from wsoup.runtime.memory import keep_memory
 from wsoup.search.candidates.pools import common_words
 from wsoup.search.grow.chains import ChainsSoup
 from wsoup.search.rank.meter import Meter
 from wsoup.search.rank.ranking import Ranked
-from wsoup.soup.member import NOTHING, Member, Step
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder, choose_device
 

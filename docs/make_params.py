@@ -11,9 +11,9 @@ from typing import Any
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
-from wsoup.check.whole import Params
+from wsoup.core.soup import Soup
 from wsoup.params.section import Section
-from wsoup.soup.soup import Soup
+from wsoup.pipeline.params import Params
 
 PAGE = Path(__file__).parent / "params.md"
 SCHEMA = Path(__file__).parents[1] / "data" / "params.schema.json"
@@ -55,7 +55,7 @@ def docstrings(model: type[Section]) -> Iterator[tuple[str, str]]:
 
 
 def markdown(schema: Schema) -> str:
-    """The page; `schema` is that of `wsoup.check.whole.Params`."""
+    """The page; `schema` is that of `wsoup.pipeline.params.Params`."""
     parts = [HEAD]
     for section, value in _inlined(schema, schema["$defs"])["properties"].items():
         parts.append(f"## {section}\n")

@@ -4,6 +4,8 @@ Also the soup of the bare class name for that template and encoder: one empty me
 without a soup are no special case.
 """
 
+from wsoup.core.member import Member
+from wsoup.core.soup import Soup
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
@@ -11,8 +13,6 @@ from wsoup.images.embed import embed_split
 from wsoup.params.inputs import EmbedParams, EncoderParams
 from wsoup.params.section import Name, Sections, Seeds, load
 from wsoup.pipeline import stage
-from wsoup.soup.member import Member
-from wsoup.soup.soup import Soup
 from wsoup.towers.features import read_features
 
 

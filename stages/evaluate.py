@@ -21,8 +21,8 @@ from wsoup.params.section import load
 from wsoup.pipeline import stage
 from wsoup.search.pools.lists import digest
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.texts.run import Run, SourceParams
 from wsoup.towers.models import ensemble_templates
+from wsoup.towers.run import Run, SourceParams
 
 
 class Wanted(SourceParams):

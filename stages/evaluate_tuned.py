@@ -10,15 +10,15 @@ from wsoup.evaluate.classifiers import class_rows, load_material, tuned_rows
 from wsoup.evaluate.counts import evaluate
 from wsoup.evaluate.judged import with_right_images
 from wsoup.evaluate.params import EvaluateParams
+from wsoup.evaluate.seen import encode_and_answer, seen_by
 from wsoup.evaluate.testsets import load_tests
+from wsoup.evaluate.training_curve import during_training
 from wsoup.finetune.starts import check_templates
 from wsoup.finetune.tuned import load_tuned, members_divergence_log, read_tuned_config
 from wsoup.params.inputs import EmbedParams
 from wsoup.params.section import load
 from wsoup.pipeline import stage
-from wsoup.studies.seen import encode_and_answer, seen_by
-from wsoup.studies.training import during_training
-from wsoup.texts.run import Run, SourceParams
+from wsoup.towers.run import Run, SourceParams
 
 
 class Wanted(SourceParams):

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from wsoup.check.soups import HeadParams, Heads
+from wsoup.core.soup import Soup
 from wsoup.disk import store
 from wsoup.disk.shards import Owner, Shard
 from wsoup.evaluate.baselines import ensemble_prompts
@@ -19,6 +19,7 @@ from wsoup.evaluate.rows import row_name
 from wsoup.heads.fewshot import checked
 from wsoup.heads.head import Head, best_head
 from wsoup.heads.in_turn import FEW
+from wsoup.heads.params import HeadParams, Heads
 from wsoup.heads.rows_in_turn import rows_in_turn
 from wsoup.heads.zero_shot import class_texts, logit_scale_of
 from wsoup.params.section import load, one_of
@@ -26,10 +27,9 @@ from wsoup.pipeline import stage
 from wsoup.runtime.memory import give_back
 from wsoup.runtime.work import finish_by_key
 from wsoup.search.rank.source import Source, identity_of_source, load_source
-from wsoup.soup.soup import Soup
-from wsoup.texts.run import Run, SourceParams
 from wsoup.towers.features import ImageFeatures, open_features
 from wsoup.towers.models import ensemble_templates
+from wsoup.towers.run import Run, SourceParams
 
 ROLES = ("source", "dg")
 """Roles of datasets that may share the classes of a head."""

@@ -4,8 +4,10 @@ import json
 from dataclasses import replace
 from functools import partial
 
+from wsoup.core.soup import Soup
 from wsoup.disk import store
 from wsoup.disk.shards import Owner, Shard
+from wsoup.evaluate import landscape
 from wsoup.evaluate.params import LandscapeParams
 from wsoup.evaluate.testsets import identity_of_tests, load_tests
 from wsoup.finetune.training_set import start_words
@@ -14,9 +16,7 @@ from wsoup.params.section import load, one_of
 from wsoup.pipeline import stage
 from wsoup.runtime.work import finish_shards
 from wsoup.search.rank.source import load_source
-from wsoup.soup.soup import Soup
-from wsoup.studies import landscape
-from wsoup.texts.run import Run, SourceParams
+from wsoup.towers.run import Run, SourceParams
 
 
 class Wanted(SourceParams):

@@ -1,16 +1,15 @@
 """A dataset on disk -> its manifest, a table of the images that a run uses."""
 
-from wsoup.check import preflight
-from wsoup.check.left_out import left_out
-from wsoup.check.thin import thin_classes
-from wsoup.check.whole import load_params
 from wsoup.datasets import manifest
+from wsoup.datasets.few_images import thin_classes
+from wsoup.datasets.left_out import left_out
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.params.inputs import Datasets, FewshotParams
 from wsoup.params.section import Name, Sections, Seeds, load, one_of
-from wsoup.pipeline import stage
+from wsoup.pipeline import preflight, stage
+from wsoup.pipeline.params import load_params
 
 
 class Wanted(Sections):

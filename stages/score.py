@@ -12,7 +12,7 @@ from wsoup.search.pools.params import CandidatesParams, ScoreParams
 from wsoup.search.rank.meter import cost_of
 from wsoup.search.rank.source import check_fits, load_source
 from wsoup.search.rank.statistics import COLUMNS, scores_in_shards
-from wsoup.texts.run import Run, SourceParams
+from wsoup.towers.run import Run, SourceParams
 
 
 class Wanted(SourceParams):

@@ -1,15 +1,15 @@
 """One soup of params.yaml for every seed: a ranked pool -> soups/<name>/seed<k>.json. A shard is a chain of a seed."""
 
-from wsoup.check.soups import Soups
 from wsoup.disk import store
 from wsoup.disk.shards import Owner, Shard
 from wsoup.params.section import load, one_of
 from wsoup.pipeline import stage
 from wsoup.runtime.work import finish_by_key
+from wsoup.search.grow.all_kinds import Soups
 from wsoup.search.grow.search import Search, peak_of
 from wsoup.search.rank.ranking import read_ranked
 from wsoup.search.rank.source import load_source
-from wsoup.texts.run import Run, SourceParams
+from wsoup.towers.run import Run, SourceParams
 
 
 class Wanted(SourceParams):

@@ -6,23 +6,23 @@ from functools import partial
 
 import pyarrow as pa
 
+from wsoup.core.member import Member
+from wsoup.core.soup import Soup
 from wsoup.disk import store
 from wsoup.disk.shards import Owner, Shard
 from wsoup.evaluate import testsets
 from wsoup.evaluate.baselines import random_chains
 from wsoup.evaluate.params import EvaluateParams
+from wsoup.evaluate.transfer import SCHEMA, Grid, sample, source_counts, transfer
+from wsoup.evaluate.upper_bound import upper_bound
 from wsoup.params.section import load
 from wsoup.pipeline import stage
 from wsoup.runtime.work import finish_by_key
 from wsoup.search.pools.lists import read_pool
 from wsoup.search.pools.params import CandidatesParams
 from wsoup.search.rank.source import Source, identity_of_source, load_source
-from wsoup.soup.member import Member
-from wsoup.soup.soup import Soup
-from wsoup.studies.transfer import SCHEMA, Grid, sample, source_counts, transfer
-from wsoup.studies.upper_bound import upper_bound
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.texts.run import Run, SourceParams
+from wsoup.towers.run import Run, SourceParams
 
 
 class Wanted(SourceParams):

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from benchmarks.gpu.bench import TEMPLATE, Bench
+from wsoup.core.member import NOTHING
 from wsoup.search.candidates.pools import common_words
 from wsoup.search.grow.chains import ChainsSoup
 from wsoup.search.grow.greedy import greedy_soup
@@ -20,7 +21,6 @@ from wsoup.search.rank.meter import Meter
 from wsoup.search.rank.ranking import Ranked
 from wsoup.search.rank.source import Source
 from wsoup.search.rank.statistics import right_by_name, scores
-from wsoup.soup.member import NOTHING
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder
 

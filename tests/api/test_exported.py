@@ -16,9 +16,9 @@ from run_cli import run
 from small_world import COLOURS, write_image_folder
 
 import wsoup
+from wsoup.core.member import Member
 from wsoup.images.decode import load_rgb
 from wsoup.images.pixels import encode_pixels
-from wsoup.soup.member import Member
 
 NAMES = sorted(COLOURS)
 

@@ -17,8 +17,8 @@ from PIL import Image
 import wsoup
 from wsoup.api import soups
 from wsoup.base.errors import LONGEST, DataError, ModelError, ParamsError, WsoupError
+from wsoup.core.member import Member
 from wsoup.photos.estimation import Adapted
-from wsoup.soup.member import Member
 
 ENCODER = {"model": "m", "pretrained": None}
 SOUP = wsoup.Soup("greedy", 1, "a photo of a {}.", ENCODER, (Member("sharp"), Member("flat")))

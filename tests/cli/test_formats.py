@@ -16,7 +16,7 @@ from run_cli import run
 
 from wsoup.api.soups import Soup
 from wsoup.cli.formats import export, show
-from wsoup.soup.member import Member, Step
+from wsoup.core.member import Member, Step
 
 MEMBERS = (
     Member("sharp clean", 40, 60, (Step("sharp", 38), Step("clean", 40))),

@@ -20,6 +20,8 @@ from rich.text import Text
 
 from wsoup.base.errors import PoolError
 from wsoup.cli.common import Terminal
+from wsoup.core.member import Member, Step
+from wsoup.core.soup import Soup
 from wsoup.evaluate.classifiers import check_rows
 from wsoup.evaluate.counts import mean_texts
 from wsoup.evaluate.rows import Row
@@ -28,8 +30,6 @@ from wsoup.photos.classify import Prediction
 from wsoup.photos.files import Photo
 from wsoup.photos.tables import row_of, write_rows
 from wsoup.report import tables
-from wsoup.soup.member import Member, Step
-from wsoup.soup.soup import Soup
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder
 

@@ -19,7 +19,7 @@ from wsoup.evaluate import testsets
 from wsoup.evaluate.answers import Answers, answer
 from wsoup.evaluate.rows import Row
 from wsoup.evaluate.testsets import ClassPrompts, OnDisk, TestSet, count_right, identity_of_tests, load_tests
-from wsoup.studies.training import sample_images
+from wsoup.evaluate.training_curve import sample_images
 from wsoup.towers.features import ImageFeatures, write_features
 
 

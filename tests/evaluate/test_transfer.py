@@ -9,8 +9,8 @@ from torch.nn import functional as F
 from wsoup.evaluate.answers import answer
 from wsoup.evaluate.counts import count, mean_texts
 from wsoup.evaluate.rows import Row
-from wsoup.studies.transfer import Grid, sample, transfer
-from wsoup.studies.upper_bound import mean_accuracy, ranked_on, upper_bound
+from wsoup.evaluate.transfer import Grid, sample, transfer
+from wsoup.evaluate.upper_bound import mean_accuracy, ranked_on, upper_bound
 
 
 def test_each_text_is_evaluated_alone(texts, tests):

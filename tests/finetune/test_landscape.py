@@ -9,11 +9,11 @@ import torch
 from finetune_cases import COMMON, finetune_params
 from torch.nn import functional as F
 
+from wsoup.evaluate.landscape import SCHEMA, Plane, find_corners, rows_of_points, shown_datasets, table
 from wsoup.evaluate.testsets import TestSet
 from wsoup.finetune.params import MethodParams
 from wsoup.finetune.train import Trainer
 from wsoup.search.rank.source import Source
-from wsoup.studies.landscape import SCHEMA, Plane, find_corners, rows_of_points, shown_datasets, table
 
 MEMBER = "sharp red hat"
 SOFT = {"kind": "soft_descriptors", "members": 1, "tokens": 4, "prompt_tokens": 0}  # three words and a period

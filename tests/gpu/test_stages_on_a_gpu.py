@@ -12,7 +12,7 @@ import yaml
 from on_cuda import ON_CUDA
 from project import METHODS, call_stage, write_miniature, write_params
 
-from wsoup.soup.soup import Soup
+from wsoup.core.soup import Soup
 from wsoup.towers.features import read_features
 
 pytestmark = ON_CUDA

@@ -12,6 +12,8 @@ import torch
 from heads_cases import few_shots, left_out_logits, on_a_circle, unit
 
 from wsoup.base.errors import DataError, MismatchError, ParamsError
+from wsoup.core.member import Member
+from wsoup.core.soup import Soup
 from wsoup.heads import choose as choose_module
 from wsoup.heads import fewshot
 from wsoup.heads.choose import choose, fit_temperature, log_loss, slack, threshold
@@ -20,8 +22,6 @@ from wsoup.heads.kinds import PARTS
 from wsoup.heads.prototypes import Prototypes
 from wsoup.heads.ridge import Ridge
 from wsoup.heads.zero_shot import logit_scale_of, soup_features
-from wsoup.soup.member import Member
-from wsoup.soup.soup import Soup
 from wsoup.texts.encoder import PromptEncoder
 
 NAMES = ["cat", "dog", "bird", "fish"]

@@ -15,11 +15,11 @@ from heads_cases import few_shots
 from safetensors.numpy import load, save
 
 from wsoup.base.errors import MismatchError, MissingError, ParamsError
+from wsoup.core.member import Member
+from wsoup.core.soup import Soup
 from wsoup.heads.choose import NOTHING_LEFT_OUT
 from wsoup.heads.head import Head, _checksum, best_head
 from wsoup.heads.kinds import PARTS
-from wsoup.soup.member import Member
-from wsoup.soup.soup import Soup
 
 ENCODER = {"model": "tiny", "pretrained": None, "precision": "fp32"}
 SOUP = Soup("class_name", 0, "a photo of a {}.", ENCODER, (Member(""),))

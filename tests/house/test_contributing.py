@@ -17,9 +17,9 @@ FACTS = {
         import numpy as np
         import torch
         from types import SimpleNamespace
-        from wsoup.check.soups import Soups
+        from wsoup.search.grow.all_kinds import Soups
         from wsoup.search.grow.search import Search
-        from wsoup.soup.member import NOTHING
+        from wsoup.core.member import NOTHING
         from wsoup.search.rank.ranking import Ranked
         from wsoup.search.rank import meter
         from pydantic import TypeAdapter

@@ -19,10 +19,10 @@ from pydantic import TypeAdapter
 from run_cli import run
 from small_world import COLOURS, write_image_folder
 
-from wsoup.check.whole import Params
 from wsoup.cli import app as cli
 from wsoup.datasets.manifest import LAYOUTS
 from wsoup.params.inputs import DatasetParams
+from wsoup.pipeline.params import Params
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 ELSEWHERE = {

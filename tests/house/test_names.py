@@ -9,8 +9,8 @@ import yaml
 from project import ROOT, Project
 
 from wsoup.base.errors import ParamsError
-from wsoup.check.whole import parse_params
 from wsoup.params.problems import NAME_RULE
+from wsoup.pipeline.params import parse_params
 
 ODD = ["$(touch x)", "a; touch x", "cats & dogs", "`touch x`", "${source}", "../up", "a/b", "a.b", "-a", "", "ä", "a\n"]
 SECTIONS = {"datasets": "counts", "soups": "word", "finetune.methods": "ce"}

@@ -18,14 +18,14 @@ from wsoup.disk import cache_folder, store
 from wsoup.disk.shards import Owner
 from wsoup.disk.store import sha256_file
 from wsoup.evaluate import testsets
+from wsoup.evaluate.seen import seen_by
 from wsoup.evaluate.testsets import TestSet
 from wsoup.images import embed as embedding
 from wsoup.images.embed import ImageList, embed_images
 from wsoup.images.features import Encoded
-from wsoup.studies.seen import seen_by
-from wsoup.texts.run import Run
 from wsoup.towers import features as stored_features
 from wsoup.towers.features import ImageFeatures, read_features, write_features
+from wsoup.towers.run import Run
 
 OWNER = Owner("embed@x", {"stages/embed.py": "1"}, {"torch": "2.6"})
 

@@ -10,13 +10,13 @@ import yaml
 from run_cli import run
 
 from wsoup.base.errors import ParamsError
-from wsoup.check.whole import parse_params
 from wsoup.paper import tables
 from wsoup.paper.coverage import Covered, coverage, lacks, of_params
 from wsoup.paper.options import advice
 from wsoup.paper.settings import Settings
 from wsoup.paper.tables import ENCODERS, TABLES
-from wsoup.profiles.paper import Paper
+from wsoup.pipeline.params import parse_params
+from wsoup.pipeline.profile_paper import Paper
 
 
 @cache

@@ -8,10 +8,10 @@ from typing import Any
 import yaml
 from reference import REFERENCE, needs_reference
 
-from wsoup.check.whole import parse_params
 from wsoup.paper import coverage
 from wsoup.paper.settings import Settings
-from wsoup.profiles.paper import Paper
+from wsoup.pipeline.params import parse_params
+from wsoup.pipeline.profile_paper import Paper
 from wsoup.search.pools.lists import waffle_texts
 
 

@@ -13,9 +13,10 @@ import typer
 import yaml
 
 from wsoup.base.errors import MismatchError
-from wsoup.check.whole import parse_params
 from wsoup.cli.verify import verify_paper
+from wsoup.core.member import Member
 from wsoup.core.scoring import normalize
+from wsoup.core.soup import Soup
 from wsoup.datasets.paper import PAPER
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
@@ -23,10 +24,9 @@ from wsoup.paper import verify
 from wsoup.paper.coverage import of_params
 from wsoup.paper.settings import Settings
 from wsoup.paper.verify import Compared, Step
-from wsoup.profiles.paper import Paper
+from wsoup.pipeline.params import parse_params
+from wsoup.pipeline.profile_paper import Paper
 from wsoup.search.rank.source import Source
-from wsoup.soup.member import Member
-from wsoup.soup.soup import Soup
 from wsoup.towers.features import ImageFeatures, read_features, write_features
 
 NAMES = ["red cat", "blue dog", "small green bird"]

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from project import ROOT
 
 from wsoup.base.errors import LONGEST, WsoupError
-from wsoup.check.whole import load_params, parse_params
 from wsoup.params import reading
-from wsoup.profiles.demo import demo
-from wsoup.profiles.templates import filled
+from wsoup.pipeline.params import load_params, parse_params
+from wsoup.pipeline.profile_demo import demo
+from wsoup.pipeline.profile_templates import filled
 
 QUIET = [HealthCheck.function_scoped_fixture]
 

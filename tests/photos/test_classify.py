@@ -20,13 +20,13 @@ from small_world import COLOURS, write_image_folder
 import wsoup
 from wsoup.api.soups import Soup
 from wsoup.base.errors import DataError, MissingError
+from wsoup.core.member import Member
 from wsoup.images.decode import load_rgb
 from wsoup.images.pixels import encode_pixels
 from wsoup.params.inputs import EncoderParams
 from wsoup.photos.classify import Classifier
 from wsoup.photos.files import Photo, find_photos
 from wsoup.photos.names import read_class_names
-from wsoup.soup.member import Member
 from wsoup.towers.encoder import load_encoder
 
 CLASSES = "red,green,blue"

@@ -22,7 +22,7 @@ from small_world import COLOURS, write_image_folder
 
 from wsoup.api.soups import Soup
 from wsoup.base.errors import ModelError
-from wsoup.soup.member import Member
+from wsoup.core.member import Member
 from wsoup.towers.encoder import Encoder, choose_device
 
 ODD = [

@@ -14,10 +14,10 @@ from project import ROOT, call_stage
 from run_cli import run
 from small_world import COLOURS, write_image_folder
 
+from wsoup.core.soup import Soup
 from wsoup.disk import store
 from wsoup.photos import trial
 from wsoup.photos.labelled import look
-from wsoup.soup.soup import Soup
 
 CLASSES = {"redRose_easy": COLOURS["red"], "green_tea": COLOURS["green"], "01-blue": COLOURS["blue"]}
 WORDS = 70

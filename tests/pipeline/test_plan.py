@@ -13,11 +13,11 @@ from project import ROOT, Project, miniature_params
 from repository import make_dvc_folder
 
 from wsoup.base.errors import ParamsError
-from wsoup.check.whole import parse_params
 from wsoup.pipeline.needs import Need, Needs
+from wsoup.pipeline.params import parse_params
 from wsoup.pipeline.plan import Planned, hours, plan, too_large
+from wsoup.pipeline.profile_paper import Paper
 from wsoup.pipeline.status import reasons, stage_names
-from wsoup.profiles.paper import Paper
 
 
 @pytest.fixture(scope="module")

@@ -63,7 +63,7 @@ def test_a_new_baseline_is_evaluated_and_runs_nothing_before(edited):
 
 def test_a_new_kind_of_soup_runs_nothing_again(edited):
     (edited.folder / "wsoup/search/grow/beam.py").write_text('"""A kind of soup."""\n')
-    append(edited, "wsoup/check/soups.py")
+    append(edited, "wsoup/search/grow/all_kinds.py")
     assert edited.changed() == set()
 
 

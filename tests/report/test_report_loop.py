@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from wsoup.compare.compare import compare
-from wsoup.page.page import write_page
+from wsoup.report.compare import compare
+from wsoup.report.page import write_page
 from wsoup.report.record import digest, is_page, load_record
 
 WIDTH = 100

@@ -13,8 +13,8 @@ from report_made import CLASS_NAME, both_seeds, results
 
 from wsoup.disk import store
 from wsoup.finetune.params import MethodParams
-from wsoup.page.page import FIGURE_TEMPLATES, FIGURES, figure
 from wsoup.report import plots, plots_landscape, plots_training
+from wsoup.report.page import FIGURE_TEMPLATES, FIGURES, figure
 
 
 @pytest.fixture

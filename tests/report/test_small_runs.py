@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from project import DIVERSE, PROMPT, RATES, call_stage, miniature_params, write_miniature, write_params
 
-from wsoup.page.page import write_page
+from wsoup.report.page import write_page
 
 SEEDS = [1, 2, 3]
 TARGETS = ("other", "dim")

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from wsoup.base.errors import PoolError
 from wsoup.core.draws import member_generator, named_generator
+from wsoup.core.member import Member
 from wsoup.core.scoring import decide, normalize
 from wsoup.search.grow.chains import ChainsSoup
 from wsoup.search.grow.greedy import greedy_soup
 from wsoup.search.grow.kind import BATCHES, Judgement, right_on, rises
 from wsoup.search.rank.ranking import rank
-from wsoup.soup.member import Member
 
 
 def blocks_of(features: torch.Tensor, pool: Sequence[str], size: int):

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from wsoup.base.errors import PoolError
+from wsoup.core.member import NOTHING
 from wsoup.core.scoring import normalize
 from wsoup.search.grow.joint import JointSoup, fitted_scale, joint_soup, likely_on
 from wsoup.search.grow.sample import SampleSoup, drawn, drawn_from
 from wsoup.search.grow.top import TopSoup
 from wsoup.search.rank.ranking import Ranked
-from wsoup.soup.member import NOTHING
 
 WORDS = [f"w{i}" for i in range(40)]
 

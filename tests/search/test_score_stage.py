@@ -25,8 +25,8 @@ from wsoup.search.rank import statistics
 from wsoup.search.rank.meter import Meter
 from wsoup.search.rank.ranking import read_ranked
 from wsoup.search.rank.source import load_source
-from wsoup.texts.run import Run
 from wsoup.towers.features import ImageFeatures, read_features, write_features
+from wsoup.towers.run import Run
 
 NAMES = ["red cat", "blue dog", "green bird", "fish", "tree"]
 WORDS = common_words(30)

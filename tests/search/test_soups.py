@@ -13,10 +13,12 @@ from pydantic import TypeAdapter, ValidationError
 from tower_cases import model
 
 from wsoup.base.errors import MismatchError, PoolError
-from wsoup.check.soups import SoupParams
+from wsoup.core.member import NOTHING, Cost, Member
 from wsoup.core.scoring import decide, normalize
+from wsoup.core.soup import Soup
 from wsoup.disk.store import write_table
 from wsoup.search.candidates.pools import common_words
+from wsoup.search.grow.all_kinds import SoupParams
 from wsoup.search.grow.joint import fitted_scale, joint_soup, likely_on
 from wsoup.search.grow.sample import drawn as sampled
 from wsoup.search.grow.search import Search
@@ -24,8 +26,6 @@ from wsoup.search.rank.meter import Meter, cost_of
 from wsoup.search.rank.ranking import Ranked, read_ranked
 from wsoup.search.rank.source import Source
 from wsoup.search.rank.statistics import statistics
-from wsoup.soup.member import NOTHING, Cost, Member
-from wsoup.soup.soup import Soup
 from wsoup.texts.encoder import PromptEncoder
 
 NAMES = ["red cat", "blue dog", "a rather small green bird"]

@@ -18,9 +18,9 @@ from project import ROOT, call_stage
 from small_world import write_image_folder
 
 from wsoup.base.errors import ChangedError, DataError, MismatchError, MissingError
+from wsoup.core.member import Member
+from wsoup.core.soup import Soup
 from wsoup.disk import store
-from wsoup.soup.member import Member
-from wsoup.soup.soup import Soup
 from wsoup.towers.features import ImageFeatures, write_features
 
 COLOURS = {"blue": (40, 50, 210), "green": (30, 180, 40), "red": (200, 30, 30)}

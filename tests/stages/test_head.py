@@ -13,12 +13,12 @@ import yaml
 from project import ROOT, call_stage, stage_module
 
 from wsoup.base.errors import DataError
+from wsoup.core.member import Member
+from wsoup.core.soup import Soup
 from wsoup.disk import store
 from wsoup.disk.shards import Owner
 from wsoup.heads.head import Head
 from wsoup.heads.zero_shot import class_texts
-from wsoup.soup.member import Member
-from wsoup.soup.soup import Soup
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.features import ImageFeatures, read_features, write_features
 

@@ -27,10 +27,10 @@ from repository import commit, new_repository
 from safetensors.torch import save_file
 from tower_cases import CONFIG
 
-from wsoup.check.whole import parse_params
 from wsoup.datasets.paper import PAPER
 from wsoup.paper import coverage
 from wsoup.paper import tables as paper
+from wsoup.pipeline.params import parse_params
 
 TABLES = {"zero_shot": 12, "few_shot": 19, "diversity_ablation": 10, "parameter_efficiency": 55}
 """Number of the paper's rows that were run, in each table with ImageNet as source and ViT-B/16."""

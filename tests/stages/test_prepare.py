@@ -12,7 +12,7 @@ from miniature import build_coop
 from project import ROOT
 
 from wsoup.disk import store
-from wsoup.profiles.paper import Paper
+from wsoup.pipeline.profile_paper import Paper
 
 
 def prepare(folder: Path, dataset: str) -> subprocess.CompletedProcess[str]:

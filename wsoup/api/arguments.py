@@ -12,7 +12,7 @@ from torch import Tensor
 from wsoup.base.arguments import Words, listed
 from wsoup.base.arrays import rows, tensor, unit_rows
 from wsoup.base.errors import DataError, MismatchError, shown_value
-from wsoup.soup.soup import Soup
+from wsoup.core.soup import Soup
 
 Labels = Annotated[ArrayLike, SkipValidation]
 Features = Annotated[ArrayLike, PlainValidator(partial(unit_rows, name="features"))]

@@ -12,10 +12,10 @@ from wsoup.api.hub import DEFAULTS, is_weights_file, unreachable, work_offline_u
 from wsoup.api.model import in_memory
 from wsoup.api.transformers import HF, from_transformers
 from wsoup.base.errors import MismatchError, MissingError, ModelError, ParamsError
+from wsoup.core.soup import Soup
 from wsoup.params.inputs import EncoderParams
 from wsoup.params.reading import read_yaml
 from wsoup.params.section import parse
-from wsoup.soup.soup import Soup
 from wsoup.towers.config import known_config
 from wsoup.towers.encoder import Encoder, choose_device, load_encoder
 

@@ -9,11 +9,11 @@ from wsoup.api.model import at_work, checked_logit_scale, in_memory
 from wsoup.api.soups import TEMPLATE
 from wsoup.base.arguments import at_the_door
 from wsoup.base.class_names import Names
+from wsoup.core.member import Member
+from wsoup.core.soup import Soup, Template
 from wsoup.heads.fewshot import checked
 from wsoup.heads.head import Head, best_head
 from wsoup.heads.zero_shot import class_texts
-from wsoup.soup.member import Member
-from wsoup.soup.soup import Soup, Template
 from wsoup.texts.encoder import PromptEncoder
 
 

@@ -13,6 +13,7 @@ from wsoup.api.arguments import EncoderNames, Features, Labels, Tokenizer, check
 from wsoup.api.model import at_work, device_of, in_memory
 from wsoup.base.errors import DataError, MismatchError, one_line
 from wsoup.core import prompts
+from wsoup.core.soup import Soup
 from wsoup.disk import code
 from wsoup.runtime.progress import progress as progress_bar
 from wsoup.search.grow import search
@@ -23,7 +24,6 @@ from wsoup.search.rank.meter import Meter, cost_of
 from wsoup.search.rank.ranking import ranked
 from wsoup.search.rank.source import Source, check_fits
 from wsoup.search.rank.statistics import COLUMNS, right_by_name, scores, shards
-from wsoup.soup.soup import Soup
 from wsoup.texts.tokens import alike
 from wsoup.towers.encoder import check_device
 

@@ -14,15 +14,15 @@ from wsoup.api.search import Towers, fitting, scored, searched, source_of
 from wsoup.base import project
 from wsoup.base.arguments import Flag, Natural, Whole, at_the_door
 from wsoup.base.class_names import Names
+from wsoup.core import soup
 from wsoup.core.scoring import Mode
+from wsoup.core.soup import Template
 from wsoup.heads.zero_shot import soup_features
 from wsoup.params.section import parse
 from wsoup.search.candidates import pools
 from wsoup.search.grow.chains import ChainsSoup
 from wsoup.search.grow.greedy import GreedySoup
 from wsoup.search.rank.statistics import COLUMNS
-from wsoup.soup import soup
-from wsoup.soup.soup import Template
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import AUTOCAST
 

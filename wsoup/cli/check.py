@@ -21,12 +21,12 @@ def check_command(
 
     # A missing file is said before a missing package.
     read_yaml(params)
-    from wsoup.check.findings import findings
-    from wsoup.check.whole import load_params
     from wsoup.disk import code
+    from wsoup.pipeline.findings import findings
     from wsoup.pipeline.inputs import lacking
     from wsoup.pipeline.lock_file import damaged
     from wsoup.pipeline.packages import check_packages
+    from wsoup.pipeline.params import load_params
 
     console = Terminal()
     sections = load_params(params)

@@ -10,9 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from wsoup.base.errors import ParamsError
+from wsoup.core.member import Member
+from wsoup.core.soup import Soup
 from wsoup.disk.files import shown
-from wsoup.soup.member import Member
-from wsoup.soup.soup import Soup
 
 FORMATS = ("open_clip", "clip_benchmark", "text")
 ANY_DATASET = "imagenet1k"

@@ -13,8 +13,8 @@ from wsoup.cli import common
 
 if TYPE_CHECKING:
     from wsoup.api.encoders import EncoderOptions
+    from wsoup.core.soup import Soup
     from wsoup.photos.classify import Classifier
-    from wsoup.soup.soup import Soup
     from wsoup.towers.encoder import Encoder
 
 
@@ -23,7 +23,7 @@ def load(name: str) -> tuple[Soup, Path | str]:
 
     A path or URL as is; word-seed1 -> artifacts/soups/word/seed1.json; word -> folder artifacts/soups/word.
     """
-    from wsoup.soup.soup import Soup, load_seeds
+    from wsoup.core.soup import Soup, load_seeds
 
     path = Path(name)
     if path.is_file() or remote.is_remote(name):

@@ -28,7 +28,7 @@ def profile_demo(
 
     Example: wsoup profile demo --out params.yaml
     """
-    from wsoup.profiles.demo import demo
+    from wsoup.pipeline.profile_demo import demo
 
     _put(demo(methods), out=out, force=force)
 
@@ -80,7 +80,7 @@ def profile_paper(
 
     Example: wsoup profile paper --data-root /data --gpt-descriptors /data/gpt --methods few-shot --out params.yaml
     """
-    from wsoup.profiles.paper import Paper
+    from wsoup.pipeline.profile_paper import Paper
 
     paper = Paper(
         data_root,
@@ -101,7 +101,7 @@ def _descriptors_or_none(folder: str | None, *, data_root: str) -> str | None:
 
     That must be said, so that nobody loses the rows of descriptors by forgetting an option.
     """
-    from wsoup.profiles.paper import NEEDS
+    from wsoup.pipeline.profile_paper import NEEDS
 
     if folder is not None:
         return None if folder == "none" else folder
@@ -123,11 +123,11 @@ def profile_table(
 
     Example: wsoup profile table few_shot
     """
-    from wsoup.check.whole import load_params
     from wsoup.disk.files import Artifacts
     from wsoup.paper.claims import claims
     from wsoup.paper.coverage import as_text, coverage, figures, of_params
     from wsoup.paper.options import advice
+    from wsoup.pipeline.params import load_params
 
     run = of_params(load_params(params).model_dump(mode="json", by_alias=True))
     rows = coverage(run, table=table)
@@ -169,7 +169,7 @@ def profile_own(
 
     Example: wsoup profile own --images photos --out params.yaml
     """
-    from wsoup.profiles.own import own
+    from wsoup.pipeline.profile_own import own
 
     if not Path(images).is_dir():
         raise MissingError(f"--images {images} is not a folder; name one of <class>/<image>, or with train/ and test/")
@@ -210,7 +210,7 @@ def _check_local_model(given: Mapping[str, Any]) -> None:
 def _write_names(text: str, *, out: Path, force: bool) -> None:
     """Write a file of class names beside params.yaml."""
     from wsoup.disk.store import write_bytes
-    from wsoup.profiles.writing import unchanged
+    from wsoup.pipeline.profile_writing import unchanged
 
     claim([("the file of class names", out)], force=force or unchanged(out, text=text))
     write_bytes(out, text.encode())
@@ -221,7 +221,7 @@ def _put(text: str, *, out: Path | None, force: bool) -> None:
     if out is None:
         print(text, end="")
         return
-    from wsoup.profiles.writing import unchanged, write
+    from wsoup.pipeline.profile_writing import unchanged, write
 
     claim([("--out", out)], force=force or unchanged(out, text=text))
     for line in [*write(text, out=out), f"wrote {out}; next: wsoup check"]:

@@ -13,7 +13,7 @@ Everything = Annotated[bool, typer.Option("--all", help="All tables and rows, no
 
 def results_command(everything: Everything = False) -> None:
     """Show the last run's answer: what its soup gains, what finetuning adds, and whether that is more than noise."""
-    from wsoup.compare.compare import edited
+    from wsoup.report.compare import edited
     from wsoup.report.record import FILE, PAGE, as_written, digest, is_page, load_record
     from wsoup.runtime.git import git
 
@@ -47,11 +47,11 @@ def report_command(
 
     Example: wsoup report --out reports/index.html --title "Photos of my garden"
     """
-    from wsoup.page.page import TITLE, write_page
+    from wsoup.report.page import TITLE, write_page
     from wsoup.report.record import as_written, is_page
 
     if figure is not None:
-        from wsoup.page.svg import write_figure
+        from wsoup.report.svg import write_figure
 
         check_ending(out, ".svg", option="--out")
         claim([("--out", out)], force=force)
@@ -75,7 +75,7 @@ def compare_command(
 
     Example: wsoup compare HEAD~1 HEAD
     """
-    from wsoup.compare.compare import compare
+    from wsoup.report.compare import compare
     from wsoup.report.record import as_written
 
     with as_written():

@@ -38,7 +38,7 @@ def shots_command() -> None:
 
 
 def _has_ended(name: str) -> bool:
-    from wsoup.compare.revisions import Revision
+    from wsoup.report.revisions import Revision
 
     try:
         return bool(Revision(name, root=Path()).record.rows)
@@ -67,8 +67,8 @@ def _say_how_long(numbers: list[int]) -> None:
 
 def _over_shots(names: dict[int, str]) -> str:
     """Every row of the experiments, by their numbers of shots, as CSV."""
-    from wsoup.compare.revisions import Revision
     from wsoup.report.results import ROLES
+    from wsoup.report.revisions import Revision
 
     lines = [f"shots,variant,row,{','.join(ROLES)}"]
     for n, name in names.items():

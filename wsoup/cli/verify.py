@@ -29,9 +29,9 @@ def verify_paper(params: ParamsFile = Path("params.yaml")) -> None:
 
     Example: wsoup verify paper
     """
-    from wsoup.check.whole import load_params
     from wsoup.paper import verify
     from wsoup.paper.coverage import of_params
+    from wsoup.pipeline.params import load_params
     from wsoup.towers.encoder import load_encoder
 
     settings = load_params(params)

@@ -31,7 +31,7 @@ def checked(template: str) -> str:
 def stem(template: str, class_name: str) -> str:
     """The filled template without its final period: the beginning of every text of this class.
 
-    A period at the end of the class name stays, as it does in `wsoup.soup.soup.Soup.templates`.
+    A period at the end of the class name stays, as it does in `wsoup.core.soup.Soup.templates`.
 
     >>> stem("a photo of a {}.", "cat"), stem("a photo of the {}", "Capitol in D.C.")
     ('a photo of a cat', 'a photo of the Capitol in D.C.')

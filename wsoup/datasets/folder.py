@@ -4,7 +4,7 @@ Labels follow the sorted folder names. An optional ``classnames.txt`` in the roo
 folder's name, white space, the class name (CoOp's form, ``n01440764 tench``).
 
 Class folders without images count as if they were not there, and so does a split that has no others. Whoever lists a
-folder for a user says which these are (`wsoup.check.left_out`).
+folder for a user says which these are (`wsoup.datasets.left_out`).
 """
 
 import os

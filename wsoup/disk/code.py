@@ -22,7 +22,9 @@ ROOT = Path(__file__).parents[2]
 """The folder of this wsoup: a checkout, or where packages are installed."""
 KINDS = ROOT / "wsoup" / "search" / "grow"
 """The folder whose modules are listed one by one: a stage soup depends on its own kind of soup, on no other."""
-UNDECIDING = ("base", "check", "pipeline", "runtime")
+ALL_KINDS = KINDS / "all_kinds.py"
+"""The list of kinds: a stage that follows it would run again for any of them."""
+UNDECIDING = ("base", "pipeline", "runtime")
 """Rooms that stages import and that change no result."""
 DECIDING = {
     "torch": ("torch",),
@@ -85,7 +87,7 @@ def modules(script: Path) -> list[Path]:
     while todo:
         imported, _ = imports(todo.pop())
         for file in imported - seen:
-            if file.parent.name not in UNDECIDING:
+            if file.parent.name not in UNDECIDING and file != ALL_KINDS:
                 seen.add(file)
                 todo.append(file)
     return sorted(seen)

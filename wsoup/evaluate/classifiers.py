@@ -8,14 +8,14 @@ from typing import Any
 
 from wsoup.base.errors import PoolError
 from wsoup.core import prompts
+from wsoup.core.soup import Soup
 from wsoup.disk import store
 from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.rows import BASELINES, GIVEN, Material, Method, Row, methods, row_name
 from wsoup.evaluate.testsets import TestSet
 from wsoup.search.pools.lists import read_pool
-from wsoup.soup.soup import Soup
-from wsoup.texts.run import Run
 from wsoup.texts.tokens import Tokenizer, check_fits, check_prompts
+from wsoup.towers.run import Run
 
 MEMBERS_SHOWN = 8
 """Members of each soup of the first seed that are also evaluated alone, along with as many random texts."""

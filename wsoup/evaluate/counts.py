@@ -29,8 +29,8 @@ from wsoup.evaluate.rows import Row
 from wsoup.evaluate.testsets import COUNTS, WHERE, ClassPrompts, TestSet
 from wsoup.runtime.work import finish_by_key
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.texts.run import Run
 from wsoup.texts.tokens import Tokenizer, token_lengths
+from wsoup.towers.run import Run
 
 CLASS_PROMPTS = 1024
 """Class prompts in one shard, each encoded with every text of every row; classes at a time, if each has own prompts."""

@@ -19,7 +19,7 @@ from wsoup.evaluate.right import all_seeds, random_beside
 from wsoup.evaluate.rows import Material, Row, judged_soups
 from wsoup.evaluate.testsets import WHERE, TestSet
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.texts.run import Run
+from wsoup.towers.run import Run
 
 RIGHT = pa.schema(
     [
@@ -82,7 +82,7 @@ def random_rows(material: Material, *, soups: Sequence[str]) -> list[Row]:
 
 
 def together_rows(name: str, *, material: Material) -> tuple[Row, Row]:
-    """The bare class name, and a soup with all seeds combined (`wsoup.soup.soup.load_seeds`)."""
+    """The bare class name, and a soup with all seeds combined (`wsoup.core.soup.load_seeds`)."""
     # An empty method name, so that this row is not the class name of the tables, which `RIGHT` has already.
     class_name = Row("", material.seeds, ("",))
     texts = tuple(chain.from_iterable(material.soups[name].values()))

@@ -22,7 +22,7 @@ def random_beside(name: str) -> str:
 
 
 def all_seeds(name: str) -> str:
-    """Name in right.parquet of a soup with all seeds combined, as it is exported (`wsoup.soup.soup.load_seeds`)."""
+    """Name in right.parquet of a soup with all seeds combined, as it is exported (`wsoup.core.soup.load_seeds`)."""
     return f"{name}_all_seeds"
 
 

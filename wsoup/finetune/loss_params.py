@@ -6,8 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from wsoup.finetune.numbers import Count, NonNegative, Positive
-from wsoup.params.section import Fraction, Section
+from wsoup.params.section import Count, Fraction, NonNegative, Positive, Section
 
 
 class CrossEntropyLoss(Section):

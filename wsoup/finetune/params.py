@@ -8,9 +8,19 @@ from pydantic import Field, model_validator
 
 from wsoup.base.arguments import Flag
 from wsoup.finetune.loss_params import CrossEntropyLoss, LossParams, ProdaLoss
-from wsoup.finetune.numbers import Count, Images, Iterations, NonNegative, Positive
 from wsoup.finetune.tune_params import SoftDescriptorsTune, TuneParams
-from wsoup.params.section import Fraction, Name, PositiveInt, Section, check_stated
+from wsoup.params.section import (
+    Count,
+    Fraction,
+    Images,
+    Iterations,
+    Name,
+    NonNegative,
+    Positive,
+    PositiveInt,
+    Section,
+    check_stated,
+)
 
 
 class SnapshotParams(Section):

@@ -8,11 +8,11 @@ import numpy as np
 
 from wsoup.base import remote
 from wsoup.base.errors import MissingError
+from wsoup.core.soup import Soup
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts, read_text
 from wsoup.finetune.params import MethodParams
 from wsoup.finetune.tune_params import TuneParams
-from wsoup.soup.soup import Soup
 from wsoup.towers.features import read_features
 
 

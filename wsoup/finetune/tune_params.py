@@ -7,8 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from wsoup.base.arguments import Flag
-from wsoup.finetune.numbers import Count
-from wsoup.params.section import Fraction, NonNegativeInt, Place, Section
+from wsoup.params.section import Count, Fraction, NonNegativeInt, Place, Section
 
 
 class AnyTune(Section):

@@ -17,13 +17,13 @@ from torch import Tensor
 from wsoup.base.arguments import Place, Share, at_the_door, checked_fields, usual_torch
 from wsoup.base.arrays import Positive, rows
 from wsoup.base.errors import MismatchError, MissingError, one_line
+from wsoup.core.soup import EncoderId, Soup
 from wsoup.disk import checksums, store
 from wsoup.disk.files import read_file
 from wsoup.heads.choose import choose, threshold
 from wsoup.heads.fewshot import FewShot
 from wsoup.heads.kinds import PARTS
 from wsoup.runtime import threads
-from wsoup.soup.soup import EncoderId, Soup
 
 PRECISION = 0.95
 """Precision of the abstention threshold stored in a file."""

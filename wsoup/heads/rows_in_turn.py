@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from wsoup.core.member import Member
+from wsoup.core.soup import Soup
 from wsoup.heads.head import Head
 from wsoup.heads.in_turn import each_once, judged_in_turn
 from wsoup.heads.zero_shot import class_texts, prompt_texts
 from wsoup.search.rank.source import Source
-from wsoup.soup.member import Member
-from wsoup.soup.soup import Soup
 
 
 def rows_in_turn(

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from wsoup.core import prompts
 from wsoup.core.scoring import normalize
+from wsoup.core.soup import Soup
 from wsoup.runtime.progress import progress
-from wsoup.soup.soup import Soup
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.tokens import check_fits
 

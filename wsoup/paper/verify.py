@@ -21,6 +21,7 @@ from torch import Tensor
 from wsoup.base.errors import MismatchError
 from wsoup.core.prompts import bare
 from wsoup.core.scoring import normalize
+from wsoup.core.soup import Soup
 from wsoup.datasets.paper import PAPER
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED, Artifacts
@@ -34,11 +35,10 @@ from wsoup.paper import coverage, tables
 from wsoup.paper.settings import Settings, differing, images_differ
 from wsoup.search.pools.lists import read_pool
 from wsoup.search.rank.source import Source, load_source
-from wsoup.soup.soup import Soup
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.texts.run import Run
 from wsoup.towers.encoder import Encoder
 from wsoup.towers.models import ensemble_templates
+from wsoup.towers.run import Run
 
 HALF_PRECISION = 2.0**-11
 """Two classes whose cosines with an image are closer than this may change places in the authors' half precision: the

@@ -23,6 +23,13 @@ PositiveInt = Annotated[int, Field(ge=1, strict=True)]
 """A count. One that multiplies memory or time also has an upper bound, far beyond any sensible use."""
 NonNegativeInt = Annotated[int, Field(ge=0, strict=True)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[PositiveInt, Field(le=10_000)]
+"""Tokens, blocks or members; the model sets much lower limits."""
+Iterations = Annotated[PositiveInt, Field(le=100_000_000)]
+Images = Annotated[PositiveInt, Field(le=65_536)]
+# The bounds keep products of several such numbers within float32.
+Positive = Annotated[float, Field(gt=0, le=1e15)]
+NonNegative = Annotated[float, Field(ge=0, le=1e15)]
 
 
 def _unique(seeds: list[int]) -> list[int]:

@@ -10,7 +10,9 @@ import torch
 from torch import Tensor
 
 from wsoup.api.model import checked_logit_scale
+from wsoup.core.member import Member
 from wsoup.core.scoring import normalize
+from wsoup.core.soup import Soup
 from wsoup.evaluate.baselines import ensemble_prompts
 from wsoup.heads.head import Head
 from wsoup.heads.zero_shot import class_texts, prompt_texts, soup_features
@@ -19,8 +21,6 @@ from wsoup.photos.adaptation import adapted_to
 from wsoup.photos.estimation import Adapted
 from wsoup.photos.files import Photo
 from wsoup.runtime.progress import counting
-from wsoup.soup.member import Member
-from wsoup.soup.soup import Soup
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder
 from wsoup.towers.models import ensemble_templates

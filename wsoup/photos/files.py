@@ -14,7 +14,7 @@ from pathlib import Path
 
 from wsoup.base.errors import DataError, MissingError, one_line
 from wsoup.base.folder_names import key
-from wsoup.check.left_out import files_in, in_words, unknown_kinds
+from wsoup.datasets.left_out import files_in, in_words, unknown_kinds
 from wsoup.datasets.listing import IMAGE_SUFFIXES
 from wsoup.disk.files import read_text, reason_of, shown
 

@@ -14,11 +14,11 @@ from torch import Tensor
 
 from wsoup.base.errors import DataError, MissingError
 from wsoup.base.folder_names import changes, proposed
-from wsoup.check.left_out import left_out
-from wsoup.check.thin import none_to_test_on
 from wsoup.core import prompts
 from wsoup.datasets import division, fewshot, folder
+from wsoup.datasets.few_images import none_to_test_on
 from wsoup.datasets.hashing import hashed
+from wsoup.datasets.left_out import left_out
 from wsoup.datasets.listing import validated
 
 

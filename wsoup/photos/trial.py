@@ -24,6 +24,8 @@ from wsoup.api.images import encode_images
 from wsoup.api.model import checked_logit_scale
 from wsoup.api.soups import COMMON_WORDS, common_words
 from wsoup.base.errors import DataError, one_line
+from wsoup.core.member import Member
+from wsoup.core.soup import Soup
 from wsoup.datasets.listing import some
 from wsoup.disk.store import write_bytes
 from wsoup.heads.fewshot import checked, duplicates
@@ -37,8 +39,6 @@ from wsoup.photos.sheet import write_sheet
 from wsoup.photos.tables import write_rows
 from wsoup.report.labels import random_soup
 from wsoup.search.grow.sample import drawn_from
-from wsoup.soup.member import Member
-from wsoup.soup.soup import Soup
 from wsoup.statistics.advice import HEAD, Advice, advise, in_words
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder

@@ -29,7 +29,7 @@ KIND = "wsoup/search/grow/${item.kind}.py"
 """How dvc.yaml names the module of a soup's own kind."""
 ROOM = rf"{re.escape(KIND)}|\bwsoup/[a-z_/]+\b(?:\.py)?"
 """A room, or a single module, in dvc.yaml."""
-PLOT_TEMPLATES = "wsoup/page/templates"
+PLOT_TEMPLATES = "wsoup/report/templates"
 
 
 def create(folder: Path) -> list[str]:
@@ -81,7 +81,7 @@ def _contents() -> dict[str, bytes]:
         files[code_file(room)] = f"{json.dumps(code.digest(room))}\n".encode()
     files["dvc.yaml"] = re.sub(ROOM, lambda room: code_file(room[0]), dvc_yaml).encode()
     files[str(VERSIONS)] = versions_yaml(code.installed()).encode()
-    templates = Path(wsoup.__file__).parent / "page" / "templates"
+    templates = Path(wsoup.__file__).parent / "report" / "templates"
     for path in templates.glob("*.json"):
         files[f"templates/{path.name}"] = path.read_bytes()
     return files

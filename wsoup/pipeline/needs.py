@@ -10,11 +10,11 @@ from typing import NamedTuple, TypeVar
 import pyarrow.compute as pc
 
 from wsoup.base.errors import WsoupError
-from wsoup.check.whole import Params
 from wsoup.datasets import manifest
 from wsoup.datasets.paper import paper_dataset
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
+from wsoup.pipeline.params import Params
 from wsoup.search.candidates import pools
 from wsoup.search.grow.kind import Growth
 from wsoup.towers import config as models

@@ -19,7 +19,6 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from wsoup.base.errors import MismatchError, WsoupError
-from wsoup.check.whole import load_params
 from wsoup.disk import code
 from wsoup.disk.atomic import check_no_link, remove_half_written
 from wsoup.disk.cache_folder import make_cache_dir
@@ -27,6 +26,7 @@ from wsoup.disk.shards import Owner
 from wsoup.pipeline.folder import is_of_this_wsoup
 from wsoup.pipeline.inputs import check_unchanged, outs_by_stage, read_inputs
 from wsoup.pipeline.packages import check_packages
+from wsoup.pipeline.params import load_params
 from wsoup.pipeline.strays import remove_strays
 from wsoup.runtime.ending import INTERRUPTED, errors_in_one_line, finished, interruptible
 from wsoup.runtime.terminal import print_anything

@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 
 from wsoup.base.errors import MismatchError
-from wsoup.check.soups import SoupParams
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.params import ReportParams
@@ -22,6 +21,7 @@ from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, judged_mode, judged_soups,
 from wsoup.report.labels import title_in_answer
 from wsoup.report.results import PLACES
 from wsoup.report.verdict import SoupVerdict, compare_soups
+from wsoup.search.grow.all_kinds import SoupParams
 from wsoup.statistics.advice import HEAD, advise, not_above_chance
 from wsoup.statistics.noise import Verdict, compare_images, judge
 

@@ -6,7 +6,6 @@ What is counted stands in `wsoup.evaluate.rows`, so that a change here runs stag
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from wsoup.check.soups import SoupParams
 from wsoup.evaluate.rows import (
     CLASS_NAME,
     CURVE,
@@ -20,6 +19,7 @@ from wsoup.evaluate.rows import (
     in_order,
     soup_method,
 )
+from wsoup.search.grow.all_kinds import SoupParams
 
 
 @dataclass(frozen=True)

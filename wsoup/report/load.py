@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from wsoup.check.soups import Soups
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.params import EvaluateParams, LandscapeParams, ReportParams
@@ -15,6 +14,7 @@ from wsoup.params.section import Name, Sections, Seeds
 from wsoup.report.labels import table
 from wsoup.report.lines import read_lines
 from wsoup.report.results import Results
+from wsoup.search.grow.all_kinds import Soups
 
 
 class RunParams(Sections):

@@ -19,7 +19,7 @@ def plane(tables: Mapping[str, Path]) -> Sequence[TableCells]:
     """0-1 loss in the square between the corners: {method, mean, x, y, error}, per cent.
 
     Args:
-        tables: method -> its Parquet of counts, see `wsoup.studies.landscape`.
+        tables: method -> its Parquet of counts, see `wsoup.evaluate.landscape`.
     """
     points: list[TableCells] = []
     for method, path in tables.items():

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from wsoup.core.soup import Soup
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED, Artifacts
 from wsoup.evaluate.right import all_seeds
@@ -27,7 +28,6 @@ from wsoup.report.sentences import answer_lines
 from wsoup.report.single_texts import single_texts
 from wsoup.report.tables import Table, TableCells
 from wsoup.report.verdict_table import verdict_table
-from wsoup.soup.soup import Soup
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ soup of kind `sample` from that pool, and Algorithm 2 (the soup `word`). These c
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from wsoup.check.soups import SoupParams
 from wsoup.evaluate.right import Right, random_beside
 from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, row_name
+from wsoup.search.grow.all_kinds import SoupParams
 from wsoup.statistics.noise import Comparison, Estimate, Verdict, compare_images, judge
 
 RIVALS = {

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
+from wsoup.core.member import Member, Step
 from wsoup.search.grow.kind import Growth, Judgement, rises
-from wsoup.soup.member import Member, Step
 
 if TYPE_CHECKING:
     from wsoup.search.rank.meter import Meter

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from wsoup.base.errors import PoolError
+from wsoup.core.member import Member, Step
 from wsoup.search.grow.kind import NO_BAR, AnySoup, Judgement, Measure, judged_beside, right_on, rises
-from wsoup.soup.member import Member, Step
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
+from wsoup.core.member import Member, Step
 from wsoup.search.grow.kind import Growth, Judgement, Measure, judged_beside, rises
-from wsoup.soup.member import Member, Step
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -2,7 +2,7 @@
 
 A kind is one module beside this one, with its settings and its algorithm. Stage `soup@<name>` depends on the module
 that its kind names in params.yaml, and on this module and `search`. So an edited or a new kind runs no soup of another
-kind again. `wsoup.check.soups` lists the kinds, and no stage depends on it.
+kind again. `wsoup.search.grow.all_kinds` lists the kinds, and no stage depends on it.
 
 Growing soups go through candidates in order and accept each one that raises a value strictly (`rises`). Candidates are
 judged in speculative batches: a whole batch against what is there now, the first one that raises the value is accepted,
@@ -25,9 +25,9 @@ from wsoup.search.pools.params import MemberCount, Pool, TextCount
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from wsoup.core.member import Member
     from wsoup.search.rank.meter import Meter
     from wsoup.search.rank.ranking import Ranked
-    from wsoup.soup.member import Member
 
 BATCHES = (8, 64)
 """First and largest speculative batch: small after an acceptance, when another is likely, then doubling."""

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Literal
 
 from wsoup.base.errors import PoolError
 from wsoup.core.draws import member_generator
+from wsoup.core.member import Member
 from wsoup.search.grow.kind import AnySoup
 from wsoup.search.pools.params import TextCount
-from wsoup.soup.member import Member
 
 if TYPE_CHECKING:
     from wsoup.search.rank.meter import Meter

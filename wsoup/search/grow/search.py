@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from wsoup.base.errors import PoolError
+from wsoup.core.member import COUNTED_TOGETHER, NOTHING, Cost, Member
+from wsoup.core.soup import Soup
 from wsoup.disk import code
 from wsoup.disk.shards import Owner, Shard
 from wsoup.runtime.peak import DevicePeak, highest
@@ -13,8 +15,6 @@ from wsoup.search.grow.kind import AnySoup, right_on
 from wsoup.search.rank.meter import Meter
 from wsoup.search.rank.ranking import Ranked
 from wsoup.search.rank.source import Source, identity_of_source
-from wsoup.soup.member import COUNTED_TOGETHER, NOTHING, Cost, Member
-from wsoup.soup.soup import Soup
 
 
 @dataclass(frozen=True)

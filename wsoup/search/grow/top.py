@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from wsoup.core.member import Member
 from wsoup.search.grow.kind import AnySoup
 from wsoup.search.pools.params import TextCount
-from wsoup.soup.member import Member
 
 if TYPE_CHECKING:
     from wsoup.search.rank.meter import Meter

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from wsoup.core import prompts
+from wsoup.core.member import Cost
 from wsoup.core.scoring import decide
 from wsoup.search.rank.source import Source
-from wsoup.soup.member import Cost
 
 
 def cost_of(texts: Iterable[str], *, period: bool, source: Source) -> Cost:

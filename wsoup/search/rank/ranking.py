@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from wsoup.base.errors import MismatchError
+from wsoup.core.member import Cost, Member, Step
 from wsoup.disk import store
-from wsoup.soup.member import Cost, Member, Step
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,9 @@ from wsoup.core.scoring import ImageSet
 from wsoup.disk import store
 from wsoup.texts import tokens
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.texts.run import Run
 from wsoup.towers.encoder import Encoder
 from wsoup.towers.features import read_features
+from wsoup.towers.run import Run
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,266 @@
+"""What changed between two runs whose every count is written by hand: signs, pairs, and what is compared with what."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from repository import commit, new_repository
+
+from wsoup.disk import store
+from wsoup.disk.files import PRETRAINED
+from wsoup.evaluate.right import pack_right
+from wsoup.report.changes import Change, changes
+from wsoup.report.compare import compare, edited
+from wsoup.report.revisions import WORKSPACE, Revision
+
+N = 400
+WHOLE = "word_all_seeds"
+SOUPS = {"old": {"kind": "greedy", "pool": "words"}, "word": {"kind": "chains", "pool": "words"}}
+
+
+def write_run(
+    folder: Path,
+    counts: dict[str, dict[int, int]],
+    *,
+    soup: str = "word",
+    members: tuple[str, ...] = ("sharp",),
+    images: str = "same",
+    dataset: str = "photo",
+    k0: int = 4,
+    methods: dict[str, str] | None = None,
+    head: bool = False,
+) -> None:
+    """A finished run on one dataset of 400 images: rows of the pretrained encoder, each with its counts by seed.
+
+    `methods` are soups of finetuned methods by name, of which the run is about the first; rows of a method are
+    called ``method/row``.
+    """
+    methods = methods or {}
+    (folder / "reports/tables").mkdir(parents=True, exist_ok=True)
+    soups = {name: {**definition, "k0": k0} for name, definition in SOUPS.items()}
+    finetune = {"methods": {name: {"soup": texts} for name, texts in methods.items()}}
+    heads = {"ridge": {"soup": "word"}} if head else {}
+    report = {"soup": soup, "method": next(iter(methods), None)}
+    params: dict[str, Any] = {"soups": soups, "finetune": finetune, "heads": heads, "report": report}
+    record = {"answer": [], "params": params, "soup": soup, "mode": "centroid", "members": list(members), "rows": {}}
+    (folder / "reports/verdict.json").write_text(json.dumps(record))
+    (folder / "params.yaml").write_text(yaml.safe_dump(params))
+    where = {"dataset": dataset, "role": "source", "n_images": N, "images": images}
+    lines = []
+    for key, by_seed in counts.items():
+        variant, _, row = key.rpartition("/")
+        about = {**where, "variant": variant or PRETRAINED, "row": row}
+        lines += [{**about, "seed": seed, "n_correct": n} for seed, n in by_seed.items()]
+    with open(folder / "reports/tables/counts.csv", "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, fieldnames=list(lines[0]))
+        writer.writeheader()
+        writer.writerows(lines)
+
+
+def write_right(folder: Path, row: str, *, right: dict[int, np.ndarray]) -> None:
+    """Which images a row gets right with each seed, as stage evaluate keeps them."""
+    where = {"method": row, "mode": "centroid", "dataset": "photo", "n_images": N}
+    lines = [{**where, "seed": seed, "right": pack_right(hits)} for seed, hits in right.items()]
+    store.write_table(folder / f"artifacts/results/{PRETRAINED}/right.parquet", pa.Table.from_pylist(lines))
+
+
+def change_of(before: Path, after: Path, *, row: str = WHOLE) -> Change:
+    key = (PRETRAINED, row)
+    (change,) = changes(Revision(WORKSPACE, root=before), Revision(WORKSPACE, root=after), keys=[(key, key)])
+    return change
+
+
+@pytest.mark.parametrize("by_image", [True, False])
+def test_a_gain_of_25_points_is_better_and_taken_back_it_is_worse(tmp_path, by_image):
+    """200 and 300 of 400 images."""
+    few, many = tmp_path / "few", tmp_path / "many"
+    for folder, n_correct in ((few, 200), (many, 300)):
+        write_run(folder, {WHOLE: {1: n_correct}})
+        if by_image:
+            write_right(folder, WHOLE, right={1: np.arange(N) < n_correct})
+    gain, loss = change_of(few, many), change_of(many, few)
+    assert (gain.before, gain.after, gain.verdict.mean, gain.verdict.word) == (50, 75, 25, "better")
+    assert (loss.before, loss.after, loss.verdict.mean, loss.verdict.word) == (75, 50, -25, "worse")
+    assert gain.by_image is loss.by_image is by_image
+    assert gain.interval.endswith("(from counts)") is not by_image
+
+
+def test_seeds_are_paired_by_their_number_and_only_those_of_both_runs_count(tmp_path):
+    """Seed 2 is the second before and the first after; it gains 40 of 400 images."""
+    before, after = tmp_path / "before", tmp_path / "after"
+    write_run(before, {WHOLE: {1: 0, 2: 200}})
+    write_right(before, WHOLE, right={1: np.zeros(N, dtype=bool), 2: np.arange(N) < 200})
+    write_run(after, {WHOLE: {2: 240, 3: 400}})
+    write_right(after, WHOLE, right={2: np.arange(N) < 240, 3: np.ones(N, dtype=bool)})
+    change = change_of(before, after)
+    assert (change.before, change.after, change.verdict.mean, change.by_image) == (50, 60, 10, True)
+
+
+def test_seeds_may_stand_in_any_order_in_the_table_of_counts(tmp_path):
+    """Right images are stacked by rising seed."""
+    before, after = tmp_path / "before", tmp_path / "after"
+    for folder, gain in ((before, 0), (after, 40)):
+        write_run(folder, {WHOLE: {2: 200 + gain, 1: 100 + gain}})
+        right = {seed: np.arange(N) < n + gain for seed, n in ((1, 100), (2, 200))}
+        write_right(folder, WHOLE, right=right)
+    change = change_of(before, after)
+    assert (change.before, change.after, change.by_image) == (37.5, 47.5, True)
+    assert change.verdict.level == pytest.approx(0.05)
+
+
+def test_a_score_mean_has_a_row_of_its_own(tmp_path):
+    """Results name its mode in a column, tables in the row."""
+    write_run(tmp_path, {"word_soup": {1: 100}, "word_soup_score_mean": {1: 200}})
+    lines = []
+    for mode, n_correct in (("centroid", 100), ("score_mean", 200)):
+        about = {"method": "word_soup", "mode": mode, "dataset": "photo", "n_images": N, "seed": 1}
+        lines.append(about | {"right": pack_right(np.arange(N) < n_correct)})
+    store.write_table(tmp_path / f"artifacts/results/{PRETRAINED}/right.parquet", pa.Table.from_pylist(lines))
+    right = Revision(WORKSPACE, root=tmp_path).right
+    counted = {row: int(of_row["photo"].sum()) for (_, row), of_row in right.items()}
+    assert counted == {"word_soup": 100, "word_soup_score_mean": 200}
+
+
+def test_right_images_that_do_not_fit_the_counts_are_not_paired(tmp_path):
+    """An artifact of another run: the counts are what was reported."""
+    before, after = tmp_path / "before", tmp_path / "after"
+    for folder, n_correct in ((before, 200), (after, 300)):
+        write_run(folder, {WHOLE: {1: n_correct}})
+        write_right(folder, WHOLE, right={1: np.arange(N) < 200})
+    change = change_of(before, after)
+    assert (change.verdict.mean, change.by_image) == (25, False)
+
+
+def test_right_images_of_a_commit_from_before_there_were_checksums_are_paired(tmp_path):
+    before, after = tmp_path / "before", tmp_path / "after"
+    for folder, n_correct in ((before, 200), (after, 240)):
+        write_run(folder, {WHOLE: {1: n_correct}})
+        write_right(folder, WHOLE, right={1: np.arange(N) < n_correct})
+    path = before / f"artifacts/results/{PRETRAINED}/right.parquet"
+    pq.write_table(pq.read_table(path).replace_schema_metadata({"wsoup": "{}"}), path)
+    assert change_of(before, after).by_image
+
+
+@pytest.fixture
+def compared(tmp_path):
+    """A run that is committed, then one that follows it -> what `wsoup compare` prints of the two, line by line."""
+
+    def lines(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+        new_repository(tmp_path)
+        write_run(tmp_path, **before)
+        commit(tmp_path, "before")
+        write_run(tmp_path, **after)
+        return compare(root=tmp_path).splitlines()
+
+    return lines
+
+
+def test_the_runs_soup_is_compared_with_the_runs_soup_before_whatever_its_name_was(compared):
+    """From `old` at 200 to `word` at 300 of 400 images; `word` alone was at 100."""
+    shown = compared(
+        {"counts": {"old_all_seeds": {1: 200}, WHOLE: {1: 100}}, "soup": "old", "members": ("a", "b")},
+        {"counts": {"old_all_seeds": {1: 200}, WHOLE: {1: 300}}, "soup": "word", "members": ("b", "c")},
+    )
+    (line,) = [line for line in shown if line.startswith("word soup, source")]
+    assert line.split()[3:6] == ["50.00", "75.00", "+25.00"]
+    assert "members that came (1): c" in shown
+    assert "members that went (1): a" in shown
+    assert shown[-1].endswith("report.soup old -> word: word soup better on source by +25.0, more than noise")
+
+
+@pytest.mark.parametrize(
+    ("method", "before"), [("coop", {"coop/old_soup": {1: 200}}), (None, {"coop_diverse/word_soup": {1: 200}})]
+)
+def test_the_runs_method_is_compared_with_the_runs_method_before_if_there_was_one(compared, method, before):
+    """From 200 to 300 of 400 images; another row of either name was at 100."""
+    others = {"coop/word_soup": {1: 100}, "coop_diverse/old_soup": {1: 100}, WHOLE: {1: 200}}
+    now = {"coop_diverse/word_soup": {1: 300}, WHOLE: {1: 200}}
+    shown = compared(
+        {"counts": before | others, "methods": {method: "old"} if method else {}},
+        {"counts": now, "methods": {"coop_diverse": "word"}},
+    )
+    (line,) = [line for line in shown if line.startswith("coop_diverse, source")]
+    assert line.split()[2:5] == ["50.00", "75.00", "+25.00"]
+
+
+def test_a_row_that_only_the_later_run_has_is_named_and_one_that_neither_has_is_not(compared):
+    """k0 feeds the soups `old`, which nobody evaluated, and `word`."""
+    shown = compared({"counts": {"waffle": {1: 200}}}, {"counts": {WHOLE: {1: 300}}, "k0": 8})
+    assert [line for line in shown if line.startswith("not in")] == ["not in HEAD: word soup"]
+
+
+def test_a_row_fewer_is_shown_below_a_caveat_unless_all_are_asked_for(tmp_path):
+    """DVC has no results of the commit, and the workspace has no commit."""
+    counts = {WHOLE: {1: 200}, "coop/word_soup": {1: 200}, "ridge/word_soup": {1: 200}}
+    new_repository(tmp_path)
+    write_run(tmp_path, counts, methods={"coop": "word"}, head=True)
+    commit(tmp_path, "before")
+
+    def rows(shown: str) -> list[str]:
+        return [line.partition(",")[0] for line in shown.splitlines() if ", source  " in line]
+
+    caveat = "HEAD holds another machine's figures (DVC has no results of it here); commit a run of your own"
+    shown = compare(root=tmp_path)
+    assert shown.splitlines()[0] == caveat
+    assert rows(shown) == ["word soup", "coop"]
+    assert rows(compare(root=tmp_path, everything=True)) == ["word soup", "coop", "head ridge"]
+    alone = compare(WORKSPACE, WORKSPACE, root=tmp_path)
+    assert alone.splitlines()[0] == "params: the same in both"
+    assert rows(alone) == ["word soup", "coop", "head ridge"]
+
+
+def test_rows_that_no_edit_feeds_are_named_once_and_only_if_noise_does_not_explain_them(compared):
+    """k0 feeds the soups, so they are shown; waffle loses 100 of 400 images, gpt gains one, class_name stays."""
+    before = {WHOLE: {1: 200}, "waffle": {1: 300}, "gpt": {1: 200}, "class_name": {1: 200}}
+    after = {WHOLE: {1: 220}, "waffle": {1: 200}, "gpt": {1: 201}, "class_name": {1: 200}}
+    shown = compared({"counts": before}, {"counts": after, "k0": 8})
+    assert "params: soups.old.k0 4 -> 8, soups.word.k0 4 -> 8" in shown
+    (others,) = [line for line in shown if line.startswith("other rows that changed")]
+    assert others == (
+        "other rows that changed by more than noise: 1 of 2 that changed: pretrained/waffle, source: -25.0"
+    )
+
+
+def test_the_surest_of_other_changes_comes_first(compared):
+    """From a half to 65, 90 and 77.5 % of the images; the line has room for one."""
+    before = {"a": {1: 200}, "b": {1: 200}, "c": {1: 200}}
+    shown = compared({"counts": before}, {"counts": {"a": {1: 260}, "b": {1: 360}, "c": {1: 310}}})
+    (others,) = [line for line in shown if line.startswith("other rows that changed")]
+    assert others.endswith(": 3 of 3 that changed: pretrained/b, source: +40.0, ...")
+
+
+def test_datasets_with_other_test_images_are_named_and_not_compared(compared):
+    shown = compared({"counts": {WHOLE: {1: 200}}}, {"counts": {WHOLE: {1: 300}}, "images": "others"})
+    assert "not compared, because their test images differ: photo" in shown
+    assert not [line for line in shown if line.startswith("word soup, source")]
+    assert shown[-1] == "no param changed: no change distinguishable from noise"
+
+
+def test_a_dataset_of_one_run_alone_has_no_other_images(compared):
+    shown = compared({"counts": {WHOLE: {1: 200}}}, {"counts": {WHOLE: {1: 300}}, "dataset": "sketch"})
+    assert not [line for line in shown if "test images differ" in line]
+
+
+def test_a_value_is_shown_whole_up_to_24_characters(compared):
+    counts = {"counts": {WHOLE: {1: 200}}}
+    shown = compared(counts, counts | {"k0": 24 * "x"})
+    assert shown[1] == f"params: soups.old.k0 4 -> {24 * 'x'}, soups.word.k0 4 -> {24 * 'x'}"
+
+
+def test_a_section_that_no_report_depends_on_is_no_edit(tmp_path):
+    write_run(tmp_path, {WHOLE: {1: 200}})
+    record = Revision(WORKSPACE, root=tmp_path).record
+    params = yaml.safe_load((tmp_path / "params.yaml").read_text())
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(params | {"embed": {"batch_size": 4}}))
+    assert edited(record, root=tmp_path) == []
+    params["soups"]["word"]["k0"] = 5
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(params))
+    assert edited(record, root=tmp_path) == ["params.yaml has changed since: soups.word.k0 4 -> 5; run `dvc repro`"]

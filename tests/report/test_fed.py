@@ -1,0 +1,54 @@
+"""Which rows an edited param feeds, for a run with two soups of its own pools, a curve, two methods and a head."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from wsoup.report.fed import fed_rows
+from wsoup.report.record import Record
+
+PARAMS: dict[str, Any] = {
+    "soups": {"word": {"pool": "words"}, "descriptor": {"pool": "descriptors"}, "word_curve": {"pool": "words"}},
+    "finetune": {
+        "iterations": 750,
+        "methods": {"coop": {"soup": "class_name"}, "coop_diverse": {"soup": "word"}},
+    },
+    "heads": {"ridge": {"soup": "descriptor"}},
+    "report": {"soup": "word", "method": "coop_diverse"},
+}
+RUN = Record(answer=[], params=PARAMS, soup="word", mode="centroid", members=[], rows={})
+OF_SELECTION = ["word soup", "coop_diverse", "head ridge", "descriptor soup", "coop"]
+EVERY = [*OF_SELECTION, "class name", "80 templates", "random texts", "Waffle"]
+MAIN = ["word soup", "coop_diverse", "head ridge"]
+
+
+@pytest.mark.parametrize(
+    ("param", "fed"),
+    [
+        ("encoder.model", EVERY),
+        ("datasets.photo.root", EVERY),
+        ("fewshot.shots", OF_SELECTION),
+        ("candidates.on_long_text", [*OF_SELECTION, "random texts", "Waffle"]),
+        ("candidates.words.count", ["word soup", "coop_diverse", "random texts", "Waffle"]),
+        ("candidates.descriptors.paths", ["head ridge", "descriptor soup", "random texts", "Waffle"]),
+        ("soups.word.k0", ["word soup", "coop_diverse"]),
+        ("soups.word_curve.m", MAIN),  # which feeds no row
+        ("soups.descriptor.m", ["head ridge", "descriptor soup"]),
+        ("finetune.iterations", ["coop_diverse", "coop"]),
+        ("finetune.methods.coop.learning_rate", ["coop"]),
+        ("heads.ridge.kind", ["head ridge"]),
+        ("report.soup", ["word soup"]),
+        ("report.mode", ["word soup"]),
+        ("report.method", ["coop_diverse"]),
+        ("report.gallery", MAIN),
+    ],
+)
+def test_an_edited_param_feeds_the_rows_that_are_made_of_it(param, fed):
+    """Those that the run is about come first; a param that feeds none leaves those."""
+    assert [row.title for row in fed_rows(RUN, changed=[param])] == fed
+
+
+def test_without_an_edit_the_rows_that_the_run_is_about_are_shown():
+    assert [row.title for row in fed_rows(RUN, changed=[])] == MAIN

@@ -1,1 +1,0 @@
-"""`wsoup compare`: what changed between two revisions, experiments or the workspace."""

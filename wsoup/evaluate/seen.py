@@ -1,0 +1,72 @@
+"""Test images as finetuned models see them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from wsoup.disk import store
+from wsoup.evaluate.answers import Answers
+from wsoup.evaluate.counts import answers_of, mean_texts
+from wsoup.evaluate.rows import Row
+from wsoup.evaluate.testsets import TestSet, held_if_small
+from wsoup.images.embed import ImageList, embed_images
+from wsoup.texts.encoder import PromptEncoder
+from wsoup.towers.encoder import Encoder
+from wsoup.towers.run import Run
+
+SEEDS_AT_ONCE = 3
+"""Models of as many seeds share a pass over the images; a further seed finds what these have encoded before."""
+
+
+def encode_and_answer(
+    run: Run, *, rows: Sequence[Row], tests: Sequence[TestSet], label: str, soups: Sequence[str] = ()
+) -> list[Answers]:
+    """What rows make of the images with the run's encoder, a finetuned model, whose features `tests` have; resumable.
+
+    Which images are right is kept of class name, templates and `soups`.
+    """
+    classifiers = mean_texts(rows, tests=tests, text_encoder=PromptEncoder.of(run.encoder), run=run, label=label)
+    return answers_of(classifiers, tests=tests, soups=soups)
+
+
+def seen_by(
+    run: Run, tuned: Mapping[int, Encoder], *, tests: Sequence[TestSet], batch_size: int
+) -> dict[int, Sequence[TestSet]]:
+    """The same datasets with the image features of each seed's model.
+
+    If any model tuned its image tower, every image is decoded once for the models of `SEEDS_AT_ONCE` seeds.
+
+    Args:
+        run: the run.
+        tuned: finetuned models by seed.
+        tests: datasets with features of the pretrained model; the images stay the same, so counts can be paired.
+        batch_size: images in one forward pass.
+    """
+    # Where only texts were trained, image features are the pretrained model's, and no file is read again.
+    if not any(encoder.model.tunes_images for encoder in tuned.values()):
+        return dict.fromkeys(tuned, tests)
+    seen: dict[int, Sequence[TestSet]] = {}
+    for start in range(0, len(tuned), SEEDS_AT_ONCE):
+        seeds = list(tuned)[start : start + SEEDS_AT_ONCE]
+        by_dataset = embed_images(
+            {str(seed): tuned[seed] for seed in seeds},
+            lists=[_images(test, manifest=run.artifacts.manifest(test.name)) for test in tests],
+            batch_size=batch_size,
+            # Images that cannot be decoded were left out before.
+            on_bad_image="stop",
+            label="test images",
+            owner=run.owner,
+        )
+        for seed in seeds:
+            own = []
+            for test, embedded in zip(tests, by_dataset, strict=True):
+                features = held_if_small(embedded.features[str(seed)], device=test.labels.device)
+                own.append(replace(test, image_features=features))
+            seen[seed] = own
+    return seen
+
+
+def _images(test: TestSet, *, manifest: Path) -> ImageList:
+    """The image files of one dataset, in its order."""
+    files = store.read_table(manifest, columns=["path", "digest"])
+    return ImageList(test.attributes["root"], files.take(test.rows))

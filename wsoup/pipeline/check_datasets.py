@@ -1,0 +1,224 @@
+"""What `wsoup check` says of a dataset: what is there, what is wrong, and what is probably a mistake.
+
+On disk, only the cache folder is written.
+"""
+
+import os
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from wsoup.base import remote
+from wsoup.base.errors import DataError, WsoupError
+from wsoup.datasets import digests, manifest, paper
+from wsoup.datasets.few_images import thin_classes
+from wsoup.datasets.hashing import stamps_of
+from wsoup.datasets.left_out import left_out
+from wsoup.datasets.listing import Listing, some
+from wsoup.disk import store
+from wsoup.disk.files import Artifacts
+from wsoup.images.decode import load_rgb
+from wsoup.params.inputs import DatasetParams
+from wsoup.pipeline.finding import Finding
+from wsoup.pipeline.findings_cache import encoder_inputs, remembered
+from wsoup.pipeline.hidden import replaced_by_dvc
+from wsoup.pipeline.params import Params, covers
+from wsoup.runtime.threads import cores
+from wsoup.search.candidates import gpt, gpt_classes
+
+UNCAPTIONED = re.compile(r"[a-z][A-Z]|_|\w-\w|\w\d{2,}|^\d+$|\.$")
+"""Class names that no caption would contain: CamelCase, joined by _ or -, codes; or ending in a period, which the
+template already has."""
+SHOWN_UNREADABLE = 5
+"""How many images that cannot be decoded are listed with their reason; the others are counted."""
+MISTAKES = {
+    "split": "are in train and in test with the same bytes, for example {}; a test image that was trained on "
+    "proves nothing: remove it from one of them",
+    "label": "have several labels with the same bytes, for example {}; keep each under one label",
+}
+"""What is wrong with images of the same bytes that differ in a column of the manifest."""
+
+
+def dataset(name: str, *, params: Params, deep: bool) -> Iterator[Finding]:
+    """What is known about one dataset of params.yaml; `deep` decodes every image."""
+    section = params.datasets[name]
+    try:
+        yield from _images(name, manifest.read_listing(name, params=section), params=params, deep=deep)
+    except WsoupError as error:
+        yield Finding("error", name, str(error))
+    # Looked at even if the images cannot be listed: both paths are often wrong at once.
+    if not os.path.exists(section.watch):
+        step = "name a file or folder for `dvc repro` to watch"
+        yield Finding("error", name, f"watch: {section.watch} does not exist; {step}")
+
+
+def _images(name: str, listing: Listing, *, params: Params, deep: bool) -> Iterator[Finding]:
+    section = params.datasets[name]
+    table, class_names = manifest.select(listing, params=section, shots=params.fewshot.shots, seeds=list(params.seeds))
+    for fact in _facts(name, listing, section=section, table=table):
+        yield Finding("fact", name, fact)
+    for fact in thin_classes(listing, params=section, shots=params.fewshot.shots):
+        yield Finding("fact", name, fact)
+    if section.layout == "imagefolder":
+        for line in [*left_out(section.root), *replaced_by_dvc(section.root)]:
+            yield Finding("warning", name, line)
+    for warning in _odd_names(class_names, layout=section.layout):
+        yield Finding("warning", name, warning)
+    paths = table["path"].to_pylist()
+    faults = _file_faults(listing, paths=paths)
+    if deep and not faults:
+        faults = _undecodable(listing, paths=paths)
+    for fault in faults:
+        yield Finding("error", name, fault)
+    before = Artifacts().manifest(name)
+    # Digests read every image once; after a run they come from the digest cache.
+    if not faults and (deep or before.is_file()):
+        _, hexes = digests.of_images(listing.root, paths, origin=listing.origin)
+        for warning in _copies(table, hexes=hexes):
+            yield Finding("warning", name, warning)
+        if before.is_file():
+            changes = _changes(dict(zip(paths, hexes, strict=True)), path=before)
+            if changes and not covers(section.watch, section.root):
+                again = f"`dvc repro --force --single-item prepare@{name}`, then `dvc repro`"
+                yield Finding("error", name, f"images of this run differ from {before}: {changes}; run {again}")
+    if section.gpt_descriptors is not None:
+        # Only its error matters here: a class that the file has no key for.
+        descriptors = gpt.read(section.gpt_descriptors)
+        gpt_classes.matched(
+            descriptors,
+            class_names=class_names,
+            origin=section.gpt_descriptors,
+            gpt_names=section.gpt_names or {},
+        )
+    if name == params.source:
+        inputs = [encoder_inputs(params), *_pool_inputs(params), section.template, class_names]
+        yield from remembered("long_texts", inputs=inputs, look=lambda: _long_texts(params, class_names=class_names))
+
+
+def _facts(name: str, listing: Listing, *, section: DatasetParams, table: pa.Table) -> Iterator[str]:
+    """Numbers of classes and images; class names; where the split is from, and whether the paper's results compare."""
+    class_names = listing.class_names
+    n_test = pc.sum(pc.equal(table["split"], "test")).as_py()
+    n_train = table.num_rows - n_test
+    train = ""
+    if n_train:
+        train = f"{n_train:,} of {len(listing.split('train').labels):,} training images, "
+    shown = some(class_names, limit=8)
+    yield f"{section.role}: {len(class_names):,} classes, {train}{n_test:,} test images; classes {shown}"
+    of_paper = ""
+    if section.layout.startswith("coop"):
+        comparable, reason = paper.comparable(
+            section.layout,
+            dataset=name,
+            template=section.template,
+            test_split=section.test_split,
+            n_test=n_test,
+            n_classes=len(class_names),
+        )
+        verdict = "paper-comparable" if comparable else "not paper-comparable"
+        of_paper = f"; {verdict}: {reason}"
+    yield f"split from {listing.origin}{of_paper}"
+
+
+def _file_faults(listing: Listing, *, paths: list[str]) -> list[str]:
+    """Images that are missing, are not files, or are empty."""
+    try:
+        stamps = stamps_of(listing.root, paths, origin=listing.origin)
+    except WsoupError as error:
+        return [str(error)]
+    empty = [path for path, size in zip(paths, stamps[:, 0].tolist(), strict=True) if size == 0]
+    if not empty:
+        return []
+    return [f"{len(empty):,} images are empty (0 bytes): {some(empty)}; replace or remove them"]
+
+
+def _undecodable(listing: Listing, *, paths: list[str]) -> list[str]:
+    """The first few images that cannot be decoded, and the number of the others."""
+
+    def reason(path: str) -> str | None:
+        try:
+            load_rgb(remote.joined(listing.root, path))
+        except DataError as error:
+            return str(error)
+        return None
+
+    # Threads suffice: Pillow decodes without Python's lock.
+    with ThreadPoolExecutor(cores()) as pool:
+        reasons = [text for text in pool.map(reason, paths) if text is not None]
+    shown = reasons[:SHOWN_UNREADABLE]
+    n_more = len(reasons) - len(shown)
+    if n_more:
+        shown.append(f"... and {n_more:,} more images cannot be decoded")
+    return shown
+
+
+def _odd_names(class_names: list[str], *, layout: str) -> Iterator[str]:
+    """Class names that differ only in case, or that a text encoder does not read as words: ``HerbaceousVegetation``."""
+    distinct = set(class_names)
+    count = Counter(name.casefold() for name in distinct)
+    same = sorted(name for name in distinct if count[name.casefold()] > 1)
+    if same:
+        yield f"class names {some(same, limit=10)} differ only in upper and lower case; if they are one, merge them"
+    # The paper's names are as they are.
+    if layout.startswith("coop"):
+        return
+    odd = [name for name in class_names if UNCAPTIONED.search(name)]
+    if odd:
+        yield (
+            f"{len(odd):,} of {len(class_names):,} class names are not written as in a caption: {some(odd)}; prompts "
+            "use them as they are. To rename them, name a file of lines `folder name` in its class_names"
+        )
+
+
+def _copies(table: pa.Table, *, hexes: list[str]) -> Iterator[str]:
+    """Images with the same bytes in train and in test, or under several labels."""
+    # Counting first: among 10^6 images hardly any are equal, and only these need their rows.
+    count = Counter(hexes)
+    copies = defaultdict(list)
+    for i, digest in enumerate(hexes):
+        if count[digest] > 1:
+            copies[digest].append(i)
+    for column, sentence in MISTAKES.items():
+        groups = []
+        for rows in copies.values():
+            if len(pc.unique(table[column].take(rows))) > 1:
+                groups.append(rows)
+        if groups:
+            example = some(table["path"].take(groups[0]).to_pylist())
+            yield f"{len(groups):,} images {sentence.format(example)}"
+
+
+def _changes(new: dict[str, str], *, path: Path) -> str:
+    """How the images (path -> digest) differ from those in the last run's manifest; "" if they do not."""
+    table = store.read_table(path, columns=["path", "digest"])
+    old = dict(zip(table["path"].to_pylist(), table["digest"].to_pylist(), strict=True))
+    in_both = new.keys() & old.keys()
+    counts = {
+        "changed": sum(new[name] != old[name] for name in in_both),
+        "added": len(new.keys() - old.keys()),
+        "removed": len(old.keys() - new.keys()),
+    }
+    return ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+
+
+def _pool_inputs(params: Params) -> list[object]:
+    """What determines the texts of the pools that are the user's own, as JSON values."""
+    candidates = params.candidates
+    digests_of_files = []
+    for path in (*candidates.descriptors.paths, candidates.words.path):
+        if path is not None and os.path.isfile(path):
+            digests_of_files.append(store.sha256_file(path))
+    return [candidates.model_dump(mode="json"), digests_of_files]
+
+
+def _long_texts(params: Params, *, class_names: list[str]) -> Iterator[Finding]:
+    # Imported here, because torch and open_clip take three seconds.
+    from wsoup.pipeline.check_encoder import long_texts
+
+    for problem in long_texts(params, class_names=class_names):
+        yield Finding("error", "", problem)

@@ -1,0 +1,234 @@
+"""params.yaml for a folder of your own images."""
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from wsoup.base.errors import DataError, ParamsError
+from wsoup.base.folder_names import changes, proposed
+from wsoup.datasets import division, folder
+from wsoup.datasets.division import Sides
+from wsoup.datasets.folder import split_folders
+from wsoup.datasets.left_out import left_out
+from wsoup.datasets.listing import Listing
+from wsoup.datasets.walk import require_folder, subfolders
+from wsoup.params.inputs import EncoderParams
+from wsoup.params.reading import parse_yaml
+from wsoup.pipeline.params import parse_params
+from wsoup.pipeline.profile_templates import filled, template
+
+TEMPLATE = "a photo of a {}."
+MODEL = "ViT-B-32"
+"""Where the user names none."""
+NOTHING_TO_WATCH = "data/nothing_to_watch.txt"
+
+
+class Profile(NamedTuple):
+    """A params.yaml for a folder of images.
+
+    Attributes:
+        text: of params.yaml.
+        notes: lines to say: what is left out, how the photos are divided, and how classes are named.
+        names: what `names_file` must hold, class name by folder; empty if it is not needed.
+    """
+
+    text: str
+    notes: Sequence[str]
+    names: Mapping[str, str]
+
+
+def own(
+    images: str,
+    *,
+    encoder: Mapping[str, Any],
+    test_fraction: float | None = None,
+    classes: str | None = None,
+    names_file: Path | None = None,
+) -> Profile:
+    """params.yaml for a folder of your own images, with the class names that `wsoup try` would use.
+
+    Args:
+        images: a folder of labelled images, divided as `wsoup.datasets.division.sides` says; or a folder of such
+            folders, exactly one of which has train/ and is the source. The others are targets, with role dg if they
+            have the same classes, else xd.
+        encoder: keys of section encoder that the user gave. ``pretrained`` is a tag or a weights file; the models
+            ``hf-hub:...`` and ``local-dir:...`` come with their weights; the default model is ViT-B-32, or that of
+            ``config``.
+        test_fraction: share of the source's images to test on, if its folders do not divide them; None: half.
+        classes: a file of class names by folder, for the source and the targets with its classes.
+        names_file: without `classes`, the file beside params.yaml for names that read better than those of the
+            folders; None: they are only proposed.
+
+    Raises:
+        MissingError, DataError: no such folder, no training images, or more than one source.
+        ParamsError: a value that params.yaml would refuse.
+    """
+    roots = {_name(root): str(root) for root in map(Path.resolve, _image_roots(images))}
+    source, source_root = next(iter(roots.items()))
+    sides = division.sides(source_root, fraction=test_fraction)
+    test_splits = {source: sides.test_split}
+    listings = {source: folder.read(source_root, wanted=sides.wanted)}
+    for name, root in roots.items():
+        if name != source:
+            test_splits[name] = division.of_target(folder.splits_with_images(root))
+            listings[name] = folder.read(root, wanted=[test_splits[name]])
+    naming = _naming(listings[source], sides=sides, classes=classes, names_file=names_file)
+    sections = _sections(listings, test_splits=test_splits, classes=naming.file)
+    if sides.test_fraction is not None:
+        sections[source]["test_fraction"] = sides.test_fraction
+    values = {"source": source, "encoder": _encoder(encoder), "datasets": sections}
+    text = filled(template("own"), values)
+    parse_params(parse_yaml(text, origin="wsoup profile own"), origin="wsoup profile own")
+    notes = [f"{name}: {line}" for name, root in roots.items() for line in left_out(root)]
+    notes += [note for note in (sides.note, naming.hint) if note]
+    return Profile(text, notes, naming.names)
+
+
+class _Naming(NamedTuple):
+    """Where class names come from.
+
+    Attributes:
+        file: a file of names, as section datasets has it; None: names of folders, or classnames.txt.
+        hint: a line about class names, or "".
+        names: as in `Profile`.
+    """
+
+    file: str | None = None
+    hint: str = ""
+    names: Mapping[str, str] = MappingProxyType({})
+
+
+def _naming(source: Listing, *, sides: Sides, classes: str | None, names_file: Path | None) -> _Naming:
+    """The user's names, or those that `wsoup try` would use, in a new file if there is to be one."""
+    if classes is not None:
+        folder.read(source.root, wanted=sides.wanted, class_names=classes)  # raises if a class has no line
+        return _Naming(file=_absolute(classes))
+    names = _better_names(source, wanted=sides.wanted)
+    if not names:
+        return _Naming()
+    hint = _hint(names, named=source.class_names, names_file=names_file)
+    if names_file is None:
+        return _Naming(hint=hint)
+    # Only the name: it lies beside params.yaml, to which all paths in there are relative.
+    return _Naming(names_file.name, hint, names)
+
+
+def _better_names(source: Listing, *, wanted: Collection[str]) -> dict[str, str]:
+    """Class name by folder, as `wsoup try` proposes them; empty if the folders' names, or classnames.txt, will do."""
+    if (Path(source.root) / "classnames.txt").exists():
+        return {}
+    folders = folder.class_folders(source.root, wanted=wanted)
+    names = proposed(folders)
+    if names == source.class_names:
+        return {}
+    return dict(zip(folders, names, strict=True))
+
+
+def _hint(names: Mapping[str, str], *, named: Sequence[str], names_file: Path | None) -> str:
+    """A line about names (by folder) where the pipeline would use others."""
+    differing = {}
+    for (place, name), usual in zip(names.items(), named, strict=True):
+        if name != usual:
+            differing[place] = name
+    better = changes(differing)
+    if names_file is None:
+        return f"class names that may read better: {better}; put them into a file for --classes"
+    return f"classes are named {better}; {names_file} has all names, for others edit it before the first `dvc repro`"
+
+
+def _sections(
+    listings: Mapping[str, Listing], *, test_splits: Mapping[str, str], classes: str | None
+) -> dict[str, dict[str, object]]:
+    """Section datasets; the first one is the source. DVC watches the folders of images themselves."""
+    sections: dict[str, dict[str, object]] = {}
+    source, *_ = listings
+    for name, listing in listings.items():
+        same = listing.class_names == listings[source].class_names
+        role = "dg" if same else "xd"
+        if name == source:
+            role = "source"
+        sections[name] = {"role": role, "watch": listing.root, "template": TEMPLATE, "verify": True}
+        if test_splits[name] != "test":
+            sections[name]["test_split"] = test_splits[name]
+        if classes is not None and same:
+            sections[name]["class_names"] = classes
+    return sections
+
+
+def _image_roots(images: str) -> list[Path]:
+    """The folders of datasets; the source comes first, which is the only one, or else the one with train/."""
+    base = require_folder(images)
+    if split_folders(base):
+        return [base]
+    inner = [base / name for name in subfolders(base)]
+    if not any(split_folders(path) for path in inner):
+        return [base]
+    sources = [path for path in inner if "train" in split_folders(path)]
+    if len(sources) != 1:
+        names = "none"
+        if sources:
+            names = f"{len(sources)}: {', '.join(path.name for path in sources)}"
+        raise DataError(
+            f"{images} must hold <class>/<image>, or train/<class>/<image> and test/<class>/<image>, or folders of "
+            f"which exactly one has train/ (found {names}) and is the source; name the source's folder alone, or move "
+            "the others elsewhere"
+        )
+    return sources + [path for path in inner if path != sources[0] and subfolders(path)]
+
+
+def _name(root: Path) -> str:
+    """A dataset's name, made from a folder's: letters, digits, dash and underscore."""
+    name = ""
+    for letter in root.name:
+        is_allowed = letter.isascii() and (letter.isalnum() or letter in "-_")
+        name += letter if is_allowed else "_"
+    # Names in params.yaml begin with a letter or a digit.
+    return name.lstrip("-_") or "images"
+
+
+def _encoder(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Section encoder, with whole paths; a key that is missing means the model's default."""
+    config = given.get("config")
+    model = given.get("model")
+    if model is None:
+        # A config names its model by its file's name.
+        model = MODEL if config is None else Path(config).stem
+    values: dict[str, Any] = {"model": model}
+    if not model.startswith(("hf-hub:", "local-dir:")):  # which come with their weights
+        if not given["pretrained"]:
+            raise ParamsError("--pretrained is empty, which would mean random weights: give a tag or a file")
+        values["pretrained"] = _absolute(given["pretrained"])
+    weights = EncoderParams.model_construct(**values).weights_file  # the whole params.yaml is checked at the end
+    if config is not None:
+        values["config"] = _absolute(config)
+    # These lists are not last, since DVC would lose a comment that follows a list.
+    for key in ("image_mean", "image_std"):
+        if key in given:
+            values[key] = list(given[key])
+    if "interpolation" in given:
+        values["interpolation"] = given["interpolation"]
+    values["precision"] = "fp32"
+    values["watch"] = _watched(weights, config=config)
+    return values
+
+
+def _watched(weights: Path | None, *, config: str | None) -> str:
+    """What DVC watches for the encoder: the weights file, or the folder that also holds its config."""
+    if weights is None:
+        # DVC needs a path that exists, and a tag's weights are not in a file of the user's.
+        return NOTHING_TO_WATCH
+    if config is None:
+        return str(weights)
+    folder = Path(config).resolve().parent
+    if folder != weights.resolve().parent:
+        raise ParamsError(
+            f"--config {config} and --pretrained {weights} lie in different folders; put both into one, which DVC "
+            "watches for changes"
+        )
+    return str(folder)
+
+
+def _absolute(name: str) -> str:
+    """The absolute path of a file, so that copies of the folder (DVC experiments) find it too; a tag as it is."""
+    return str(Path(name).resolve()) if Path(name).exists() else name

@@ -1,0 +1,231 @@
+"""What `wsoup compare` prints of two revisions: edited params, the rows that these feed, and the others in a line."""
+
+import textwrap
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+from wsoup.base.errors import MissingError
+from wsoup.disk.files import PRETRAINED
+from wsoup.evaluate.right import all_seeds
+from wsoup.evaluate.rows import row_name
+from wsoup.paper.settings import flat
+from wsoup.params.reading import parse_yaml, read_yaml
+from wsoup.report.changes import CONFIDENCE, Change, changes
+from wsoup.report.fed import FedRow, fed_rows
+from wsoup.report.record import Record
+from wsoup.report.revisions import WORKSPACE, Revision, RowKey, TestImages
+from wsoup.report.sentences import WIDTH
+from wsoup.statistics.advice import signed
+
+FIRST = 3
+"""Rows that are shown first, at most, unless all are asked for."""
+
+
+def compare(first: str = "HEAD", second: str = WORKSPACE, *, root: Path = Path(), everything: bool = False) -> str:
+    """What `wsoup compare` prints: the rows that the edited params feed, then the others in a line.
+
+    Args:
+        first, second: revisions, experiments or `WORKSPACE`.
+        root: folder of the repository.
+        everything: all rows that are fed, and a line for each other row that changed.
+    """
+    before = Revision(first, root=root)
+    after = Revision(second, root=root)
+    edits = changed_params(before.record.params, after.record.params)
+    params = _sentences(edits)
+    fed = fed_rows(after.record, changed=list(edits))
+    lines = _caveats(before, after)
+    width = WIDTH
+    if everything:
+        width = 10**6
+    elif lines:
+        # Fewer rows below a caveat, so that all of it stays on one screen.
+        fed = fed[: FIRST - 1]
+    else:
+        fed = fed[:FIRST]
+    lines.append(listed("params", params or ["the same in both"], width=width))
+    shown, new = _changes_of(fed, before=before, after=after)
+    lines.append(_header())
+    for change, title in shown:
+        lines.append(_line(change, title=title))
+    if new:
+        lines.append(listed(f"not in {before.name}", new, width=width))
+    lines += _members(before.record, after.record, width=width)
+    lines += _others(before, after, shown={row.key for row in fed}, everything=everything)
+    lines += textwrap.wrap(_conclusion(params, shown), width=WIDTH)
+    return "\n".join(lines)
+
+
+def _changes_of(
+    fed: Sequence[FedRow], *, before: Revision, after: Revision
+) -> tuple[list[tuple[Change, str]], list[str]]:
+    """Changes of some rows with their titles, and the titles of rows that only the later revision has.
+
+    The places of a row are judged together, each row by itself: it is a question of its own.
+    """
+    shown = []
+    new = []
+    for row in fed:
+        key_before = _key_before(row.key, before=before, after=after)
+        of_row = changes(before, after, keys=[(key_before, row.key)])
+        shown += [(change, row.title) for change in of_row]
+        if not of_row and row.key in after.counts:
+            new.append(row.title)
+    return shown, new
+
+
+def _key_before(key: RowKey, *, before: Revision, after: Revision) -> RowKey:
+    """The earlier revision's key of a row; what a run is about may have another name there."""
+    if key == (PRETRAINED, all_seeds(after.record.soup)):
+        return PRETRAINED, all_seeds(before.record.soup)
+    old = before.record.params
+    method = old["report"].get("method")
+    if method is not None and key[0] == after.record.params["report"].get("method"):
+        return method, row_name(old["finetune"]["methods"][method]["soup"])
+    return key
+
+
+def _header() -> str:
+    return f"{'':<28}{'before':>8}{'after':>8}{'change':>8}   {CONFIDENCE:.0%} interval"
+
+
+def _line(change: Change, *, title: str) -> str:
+    figures = f"{change.before:>8.2f}{change.after:>8.2f}{change.verdict.mean:>+8.2f}"
+    where = f"{title[:17]}, {change.place}"
+    return f"{where:<28}{figures}   {change.interval}"
+
+
+def _others(before: Revision, after: Revision, *, shown: Collection[RowKey], everything: bool) -> list[str]:
+    """The other rows in one line, the surest changes first; with `everything` a line for each that changed."""
+    keys = [(key, key) for key in before.counts if key in after.counts and key not in shown]
+    changed = [change for change in changes(before, after, keys=keys) if change.verdict.mean]
+    if everything:
+        lines = ["every other row that changed:"]
+        for change in changed:
+            lines.append(f"  {_named(change)} {change.interval}")
+        return lines
+    # Dozens of rows move by an image or two with any edit; only what noise does not explain is worth a name.
+    sure = [change for change in changed if change.verdict.sure]
+    sure.sort(key=lambda change: change.verdict.p)
+    title = f"other rows that changed by more than noise: {len(sure)} of {len(changed)} that changed"
+    if not sure:
+        return [title]
+    return [listed(title, [_named(change) for change in sure], width=WIDTH)]
+
+
+def _named(change: Change) -> str:
+    """``coop/class_name, XD mean: +1.2``."""
+    return f"{'/'.join(change.row)}, {change.place}: {signed(change.verdict.mean)}"
+
+
+def _members(old: Record, new: Record, *, width: int) -> list[str]:
+    """Which texts of the run's soup came and went."""
+    lines = []
+    came = set(new.members) - set(old.members)
+    went = set(old.members) - set(new.members)
+    for what, texts in (("came", came), ("went", went)):
+        if texts:
+            lines.append(listed(f"members that {what} ({len(texts)})", sorted(texts), width=width))
+    return lines
+
+
+def changed_params(before: Mapping[str, object], after: Mapping[str, object]) -> dict[str, tuple[object, object]]:
+    """Every dotted key whose value differs, with both values; ``-`` where a side lacks it."""
+    old = flat(before)
+    new = flat(after)
+    changed = {}
+    for key in {**old, **new}:
+        was = old.get(key, "-")
+        now = new.get(key, "-")
+        if was != now:
+            changed[key] = (was, now)
+    return changed
+
+
+def _sentences(edits: Mapping[str, tuple[object, object]]) -> list[str]:
+    """``soups.word.k0 250 -> 50`` for every edited key."""
+    return [f"{key} {_short(was)} -> {_short(now)}" for key, (was, now) in edits.items()]
+
+
+def _short(value: object) -> str:
+    text = value if isinstance(value, str) else repr(value)
+    if len(text) <= 24:
+        return text
+    return f"{text[:21]}..."
+
+
+def listed(title: str, items: Sequence[str], *, width: int) -> str:
+    """Some texts on one line, cut to some columns."""
+    return textwrap.shorten(f"{title}: {', '.join(items)}", width=width, placeholder=" ...")
+
+
+def edited(record: Record, *, root: Path) -> list[str]:
+    """A line if params.yaml has changed since a record was written."""
+    changed = _since(record, sections=read_yaml(root / "params.yaml"))
+    if not changed:
+        return []
+    return [f"{listed('params.yaml has changed since', changed, width=WIDTH - 17)}; run `dvc repro`"]
+
+
+def _since(record: Record, *, sections: Mapping[str, object]) -> list[str]:
+    """What differs in `sections` of params.yaml from those that a record is of."""
+    now = {name: section for name, section in sections.items() if name in record.params}
+    return _sentences(changed_params(record.params, now))
+
+
+def _caveats(before: Revision, after: Revision) -> list[str]:
+    """What a reader must know first: another machine's figures, other images, params.yaml edited since."""
+    lines = []
+    if before.commit is not None and (PRETRAINED, all_seeds(before.record.soup)) not in before.right:
+        lines.append(
+            f"{before.name} holds another machine's figures (DVC has no results of it here); commit a run of your own"
+        )
+    old = _datasets(before)
+    new = _datasets(after)
+    other = [name for name, dataset in old.items() if new.get(name, dataset) != dataset]
+    if other:
+        lines.append(listed("not compared, because their test images differ", other, width=WIDTH))
+    for revision in (before, after):
+        if revision.commit is None:
+            lines += edited(revision.record, root=revision.root)
+        else:
+            lines += _committed_without_a_run(revision)
+    return lines
+
+
+def _committed_without_a_run(revision: Revision) -> list[str]:
+    """A line if a commit holds an edited params.yaml and the results of the params before."""
+    try:
+        text = revision.text(Path("params.yaml"))
+    except MissingError:
+        return []  # a commit may have reports/ alone
+    changed = _since(revision.record, sections=parse_yaml(text, origin=f"params.yaml of {revision.name}"))
+    if not changed:
+        return []
+    title = f"results of {revision.name} are of other params than its params.yaml"
+    return [listed(title, changed, width=WIDTH)]
+
+
+def _datasets(revision: Revision) -> dict[str, TestImages]:
+    """The test images of each dataset, by its name."""
+    datasets = {}
+    for counts in revision.counts.values():
+        for dataset in counts:
+            datasets[dataset.name] = dataset
+    return datasets
+
+
+def _conclusion(changed: Sequence[str], shown: Sequence[tuple[Change, str]]) -> str:
+    """What a reader may conclude about the rows that are shown first."""
+    cause = f"these {len(changed)} params"
+    if not changed:
+        cause = "no param changed"
+    elif len(changed) == 1:
+        cause = changed[0]
+    sure = []
+    for change, title in shown:
+        if change.verdict.sure:
+            sure.append(f"{title} {change.verdict.word} on {change.place} by {change.verdict.mean:+.1f}")
+    if not sure:
+        return f"{cause}: no change distinguishable from noise"
+    return f"{cause}: {', '.join(sure)}, more than noise"

@@ -1,0 +1,60 @@
+"""One figure of a run as an SVG file, legible on light and on dark ground: for a README, slides or a paper."""
+
+from pathlib import Path
+from typing import Any
+
+import vl_convert
+
+from wsoup.base.errors import MissingError, ParamsError
+from wsoup.disk import store
+from wsoup.disk.files import Artifacts
+from wsoup.report.page import FIGURES, figure
+
+TEXT = "#737c87"
+"""A grey with a contrast of at least 4 to white and to GitHub's dark ground."""
+LINE = "#8a939c66"
+WIDTH = 560
+"""Pixels of a figure that fills the column on the page, which a file does not have."""
+COLOURS = {
+    "background": "transparent",
+    "title": {"color": TEXT},
+    "axis": {
+        "labelColor": TEXT,
+        "titleColor": TEXT,
+        "gridColor": LINE,
+        "domainColor": LINE,
+        "tickColor": LINE,
+        "labelSeparation": 8,
+    },
+    "header": {"labelColor": TEXT, "titleColor": TEXT, "labelFontSize": 12},
+    "legend": {"labelColor": TEXT, "titleColor": TEXT, "symbolBaseFillColor": "#888"},
+    "view": {"stroke": LINE},
+}
+
+
+def write_figure(path: str | Path, *, name: str, root: str | Path = ".") -> Path:
+    """Write one of the page's figures, of the run in folder `root`, as SVG.
+
+    Args:
+        path: the file.
+        name: of `FIGURES`.
+        root: folder of the run.
+
+    Raises:
+        ParamsError: there is no figure of that name.
+        MissingError: stage `report` has not run, or the run has no data for this figure.
+    """
+    if name not in FIGURES:
+        raise ParamsError(f"--figure {name!r} must be one of {', '.join(FIGURES)}")
+    data = Artifacts(Path(root)).reports / "plots" / f"{name}.json"
+    points = store.read_json(store.require(data, made_by="report"))
+    if not points:
+        raise MissingError(f"{data} is empty: this run has nothing to draw in figure {name}")
+    specification: dict[str, Any] = figure(name, points)
+    # The page has other colours, because it knows whether its reader prefers dark; a picture in a README does not.
+    specification["config"] = COLOURS
+    if specification.get("width") == "container":
+        specification["width"] = WIDTH
+    svg: str = vl_convert.vegalite_to_svg(specification)
+    store.write_bytes(path, svg.encode())
+    return Path(path)
