@@ -7,7 +7,7 @@ from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.params.inputs import Datasets, FewshotParams
-from wsoup.params.section import Name, Sections, Seeds, load, one_of
+from wsoup.params.section import Sections, Seeds, load, one_of
 from wsoup.pipeline import preflight, stage
 from wsoup.pipeline.params import load_params
 
@@ -15,7 +15,6 @@ from wsoup.pipeline.params import load_params
 class Wanted(Sections):
     """The sections of params.yaml that this stage reads."""
 
-    source: Name
     seeds: Seeds
     datasets: Datasets
     fewshot: FewshotParams

@@ -4,36 +4,39 @@ from __future__ import annotations
 
 import pytest
 
+from wsoup.base.errors import DataError
 from wsoup.disk import code
 
-SCRIPT = "from wsoup.a import x\nfrom wsoup.base import z\nif TYPE_CHECKING:\n    from wsoup.b import y\n"
+STAGES = [path for path in (code.ROOT / "stages").glob("[a-z]*.py") if path.stem != "code"]
+
+SCRIPT = "from wsoup.a import x\nfrom wsoup.base import errors\nif TYPE_CHECKING:\n    from wsoup.b import y\n"
 MODULE = '"""A module."""\n\nB = 2\n"""Two."""\n\n\ndef f(n):\n    """Twice n."""\n    return n * B\n'
+MODULE += 'def g(n):\n    raise ValueError(f"{n} is bad; expected 2", n)\n'
 
 
 @pytest.mark.parametrize(
     ("edited", "changed"),
     [
-        ("stages/s.py", {"stages/s.py"}),
-        ("wsoup/a/x.py", {"wsoup/a/x.py"}),
-        ("wsoup/a/unused.py", set()),
-        ("wsoup/a/__init__.py", set()),
-        ("wsoup/b/y.py", set()),
-        ("wsoup/base/z.py", set()),
+        ("stages/s.py", True),
+        ("wsoup/a/x.py", True),
+        ("wsoup/a/unused.py", False),
+        ("wsoup/a/__init__.py", False),
+        ("wsoup/b/y.py", False),
+        ("wsoup/base/errors.py", False),
     ],
 )
 def test_a_key_has_the_files_that_a_script_imports(tmp_path, monkeypatch, edited, changed):
     monkeypatch.setattr(code, "ROOT", tmp_path)
-    for name in ("wsoup/a/x.py", "wsoup/b/y.py", "wsoup/base/z.py"):
+    for name in ("wsoup/a/x.py", "wsoup/b/y.py", "wsoup/base/errors.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(MODULE)
     script = tmp_path / "stages/s.py"
     script.parent.mkdir()
     script.write_text(SCRIPT)
-    before = code.meanings(script)
+    assert [path.name for path in code.modules(script)] == ["s.py", "x.py"]
+    before = code.digest(code.modules(script))
     (tmp_path / edited).write_text(f"{SCRIPT}y = 2\n")
-    after = code.meanings(script)
-    assert set(before) == set(after) == {"stages/s.py", "wsoup/a/x.py"}
-    assert {name for name in after if after[name] != before[name]} == changed
+    assert (code.digest(code.modules(script)) != before) is changed
 
 
 @pytest.mark.parametrize(
@@ -44,10 +47,12 @@ def test_a_key_has_the_files_that_a_script_imports(tmp_path, monkeypatch, edited
         MODULE.replace('    """Twice n."""\n', ""),
         MODULE.replace('"""Two."""\n', ""),
         MODULE.replace("n * B", "(\n        n\n        * B\n    )"),
+        MODULE.replace("is bad; expected 2", "is not 2"),
+        MODULE.replace('f"{n} is bad', '"It is bad'),
         f"\n\n{MODULE}",
     ],
 )
-def test_comments_docstrings_and_formatting_have_no_meaning(same):
+def test_comments_docstrings_formatting_and_the_words_of_errors_have_no_meaning(same):
     assert same != MODULE
     assert code.meaning(same) == code.meaning(MODULE)
 
@@ -60,8 +65,51 @@ def test_comments_docstrings_and_formatting_have_no_meaning(same):
         MODULE.replace("B = 2", "B = True"),
         MODULE.replace("f(n)", "f(n=1)"),
         MODULE.replace("n * B", '"n" * B'),
+        MODULE.replace("raise ValueError", "raise TypeError"),
+        MODULE.replace(", n)", ", -n)"),
     ],
 )
 def test_operators_constants_and_names_have(other):
     assert other != MODULE
     assert code.meaning(other) != code.meaning(MODULE)
+
+
+def test_a_file_that_is_not_python_is_named_with_its_line(tmp_path):
+    broken = tmp_path / "broken.py"
+    broken.write_text("x = 1\ndef f(:\n")
+    with pytest.raises(DataError, match=r"broken\.py, line 2: invalid syntax; mend it, then run the stage again"):
+        code.source(broken)
+
+
+def test_every_module_that_is_not_followed_exists_and_is_imported_by_a_stage():
+    followed = {file for script in STAGES for file in code.modules(script)}
+    imported = {path for file in followed for path in code.source(file).modules}
+    names = {path.relative_to(code.ROOT).as_posix() for path in imported - followed}
+    assert names == set(code.NOT_FOLLOWED)
+
+
+def test_each_kind_of_soup_has_a_digest_and_a_helper_of_two_kinds_is_in_both(tmp_path, monkeypatch):
+    files = {
+        "wsoup/search/grow/all_kinds.py": "from wsoup.search.grow.one import A\nfrom wsoup.search.grow.two import B\n",
+        "wsoup/search/grow/one.py": "from wsoup.search.grow.helper import x\n",
+        "wsoup/search/grow/two.py": "from wsoup.search.grow.helper import x\n",
+        "wsoup/search/grow/three.py": "",
+        "wsoup/search/grow/helper.py": "x = 1\n",
+        "stages/soup.py": "from wsoup.search.grow import all_kinds\n",
+        "stages/score.py": "",
+        "stages/code.py": "",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(code, "ROOT", tmp_path)
+    before = code.digests(tmp_path / "stages")
+    assert set(before) == {"score", "soup"}
+    assert set(before["soup"]) == {"one", "two"}
+    for edited, changed in {"one": {"one"}, "helper": {"one", "two"}, "three": set()}.items():
+        name = f"wsoup/search/grow/{edited}.py"
+        (tmp_path / name).write_text(f"{files[name]}y = 1\n")
+        after = code.digests(tmp_path / "stages")
+        assert after["score"] == before["score"]
+        assert {kind for kind in ("one", "two") if after["soup"][kind] != before["soup"][kind]} == changed
+        before = after

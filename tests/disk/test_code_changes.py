@@ -13,6 +13,7 @@ from contextlib import contextmanager
 
 import pytest
 from long_stages import Miniature
+from processes import run_stage
 
 from wsoup.disk.shards import Owner
 
@@ -43,15 +44,20 @@ EDITS = {
 
 @contextmanager
 def edited(miniature: Miniature, path: str, old: str, new: str, *, first: bool = False) -> Iterator[None]:
-    """A file of the miniature's code with one passage replaced: the only one that is so, or the first."""
+    """A file of the miniature's code with one passage replaced: the only one that is so, or the first.
+
+    Stage `code` has seen the edit, as in a `dvc repro`.
+    """
     file = miniature.folder / path
     text = file.read_text(encoding="utf-8")
     assert text.count(old) == 1 or first
     file.write_text(text.replace(old, new, 1), encoding="utf-8")
     try:
+        run_stage(miniature.folder, "code", root=miniature.folder)
         yield
     finally:
         file.write_text(text, encoding="utf-8")
+        run_stage(miniature.folder, "code", root=miniature.folder)
 
 
 @pytest.mark.parametrize("what", EDITS)

@@ -76,7 +76,7 @@ READERS: dict[str, Callable[[Path, Encoder], object]] = {
     "embeddings/**/*": features,
 }
 """What stages read below artifacts/, and how."""
-PLAIN = ("pools/*.txt", "soups/**/*.json", "finetuned/*/*/log.csv")
+PLAIN = ("code.yaml", "pools/*.txt", "soups/**/*.json", "finetuned/*/*/log.csv")
 """Files without a checksum, which docs/trust.md names."""
 
 

@@ -149,7 +149,8 @@ def test_a_file_instead_of_a_folder_is_named(tmp_path: Path, name: str) -> None:
 def started(tmp_path_factory: pytest.TempPathFactory, tiny_encoder_files: dict[str, str]) -> Path:
     """A miniature run with only the source's manifest."""
     project = Project(tmp_path_factory.mktemp("started"), encoder=tiny_encoder_files)
-    assert run(project.folder, ("prepare", "photo"))[0] == 0
+    for stage in (("code",), ("prepare", "photo")):
+        assert run(project.folder, stage)[0] == 0
     return project.folder
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 
 import pytest
 
 from wsoup.base.errors import MissingError
-from wsoup.disk import shards
+from wsoup.disk import code, shards
 from wsoup.disk.shards import Owner, Shard
 from wsoup.runtime.work import finish_shards
 
-OWNER = Owner("score@words", code={"stages/score.py": "1", "wsoup/core": "2"}, packages={"torch": "2.9.0"})
+OWNER = Owner("score@words", code="1", packages={"torch": "2.9.0"})
 
 
 def shard(inputs: object = 1, *, owner: Owner = OWNER, computed: list[object] | None = None) -> Shard:
@@ -55,8 +54,7 @@ def test_saved_shards_are_not_computed_again_and_come_in_order(in_tmp, capfd):
     [
         {"inputs": {"x": 2}},
         {"owner": dataclasses.replace(OWNER, name="score@descriptors")},
-        {"owner": dataclasses.replace(OWNER, code={**OWNER.code, "wsoup/core": "3"})},
-        {"owner": dataclasses.replace(OWNER, code={"stages/score.py": "1"})},
+        {"owner": dataclasses.replace(OWNER, code="2")},
         {"owner": dataclasses.replace(OWNER, packages={"torch": "2.9.1"})},
         {"owner": dataclasses.replace(OWNER, packages={"torch": "2.9.0", "pillow": "12.0"})},
     ],
@@ -141,9 +139,12 @@ def test_saving_a_shard_removes_its_running_state(in_tmp):
 
 
 def test_an_owner_has_the_code_and_packages_of_its_script():
-    owner = Owner.of(Path(__file__).parents[2] / "stages/score.py", name="score@words")
+    script = code.ROOT / "stages/score.py"
+    owner = Owner.of(script, name="score@words")
     decide = {"stages/score.py", "wsoup/core/scoring.py", "wsoup/texts/encoder.py", "wsoup/search/rank/source.py"}
-    assert decide <= set(owner.code)
-    assert not {name for name in owner.code if "finetune" in name or "report" in name or "bench" in name}
+    names = {file.relative_to(code.ROOT).as_posix() for file in code.modules(script)}
+    assert decide <= names
+    assert not {name for name in names if "finetune" in name or "report" in name or "bench" in name}
+    assert owner.code == code.digest(code.modules(script))
     assert {"torch", "open_clip_torch", "torchvision", "pillow", "numpy"} <= set(owner.packages)
     assert all(version[0].isdigit() for version in owner.packages.values())

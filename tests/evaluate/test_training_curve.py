@@ -67,7 +67,7 @@ def tuned(in_tmp: Path, tiny_encoder) -> Artifacts:
 
 def test_counts_are_of_the_model_as_it_was(tuned, tiny_encoder, tests):
     """By the centroid, though the mean of scores, which some images tell apart, is counted beside it."""
-    sample, owner = sample_images(tests, size=40), Owner("evaluate_tuned@coop", {}, {})
+    sample, owner = sample_images(tests, size=40), Owner("evaluate_tuned@coop", "", {})
     row = Row("word_soup", (1,), ("sharp old", "which is red", "", "x"))
     run = Run(owner, "photo", (1,), tiny_encoder, tuned)
     trained = {"soup": "word", "snapshots": {"images": 40}}

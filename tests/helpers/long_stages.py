@@ -51,6 +51,7 @@ class Miniature:
         params["finetune"]["methods"]["soft"] = SOFT
         params["embed"]["batch_size"] = 4
         (folder / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False))
+        run_stage(folder, "code", root=folder)
         seconds = {}
         run_stage(folder, "embed", "photo", root=folder)  # the first process waits for the imports of heavy packages
         for stage in LONG:

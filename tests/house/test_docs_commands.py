@@ -45,7 +45,7 @@ ELSEWHERE = {
 OPTIONS_OF_OTHERS = {
     "git": "--allow-empty --directory --exclude-standard --is-inside-work-tree --others --porcelain --quiet --short "
     "--verify",
-    "dvc": "--drop --name --only-changed --single-item --temp",
+    "dvc": "--drop --name --only-changed --single-item --targets --temp",
     "pip, ruff": "--fix --force-reinstall",
     "pytest and benchmarks, here": "--authors --precision",
     "SLURM, Ray, docker": "--address --cpus --cpus-per-task --exclusive --gpus-per-node --head --include-dashboard "

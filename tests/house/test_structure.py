@@ -1,4 +1,4 @@
-"""Which rooms import which, and that dvc.yaml lists every room and section that a stage uses."""
+"""Which rooms import which, and what dvc.yaml names of each stage."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import yaml
 from project import ROOT, stage_module
 
 from wsoup.disk import code
-from wsoup.pipeline import folder, packages
-from wsoup.pipeline.inputs import outs_by_stage
+from wsoup.pipeline import packages
+from wsoup.pipeline.graph import CODE, read_graph
 from wsoup.search.grow.all_kinds import SoupParams
 
 ORDER = ["base", "disk", "core", "params", "statistics", "runtime", "towers", "datasets", "images", "texts"]
@@ -97,7 +97,7 @@ def test_imports_are_found_at_any_depth(tmp_path):
         "if TYPE_CHECKING:\n import annotations\nelse:\n import m\n"
     )
     for path in (written, *modules(), *(ROOT / "stages").glob("*.py")):
-        assert code.imports(ROOT / path)[1] == imported_packages(path), path
+        assert code.source(ROOT / path).packages == imported_packages(path), path
     assert imported_packages(written) == set("abdfghijklm"), "those for annotations are never executed"
 
 
@@ -133,50 +133,32 @@ def test_importing_wsoup_is_light():
     assert imported_packages(Path("wsoup/__init__.py")) <= {"sys", "types", "wsoup"}
 
 
-@pytest.mark.parametrize("name", sorted(stages()))
-def test_a_stage_lists_exactly_what_it_imports(name):
-    """A room of which it imports every module, else the modules: no edit elsewhere runs the stage again."""
-    listed = [dep for dep in stages()[name]["deps"] if dep.startswith("wsoup/") and dep != folder.KIND]
-    assert sorted(listed) == code.rooms(ROOT / f"stages/{name}.py")
-    assert f"stages/{name}.py" in stages()[name]["deps"]
-    covered = {path for dep in listed for path in files_of(dep)}
-    assert covered == all_imports(ROOT / f"stages/{name}.py") - {Path(f"stages/{name}.py")}
+def test_deps_are_data_alone_but_those_of_stage_code():
+    for name, stage in stages().items():
+        named = {dep for dep in stage["deps"] if dep.startswith(("wsoup", "stages"))}
+        assert named == ({"wsoup", "stages"} if name == "code" else set()), name
 
 
-def files_of(dep: str) -> list[Path]:
-    """The modules of a room, or the one module, that dvc.yaml names."""
-    if dep.endswith(".py"):
-        return [Path(dep)]
-    return [path.relative_to(ROOT) for path in (ROOT / dep).glob("*.py") if path.name != "__init__.py"]
+@pytest.mark.parametrize("name", sorted(set(stages()) - {"code"}))
+def test_a_stage_names_what_its_own_code_means(name):
+    """That of a soup is named by its kind, so that another kind of soup runs no soup again."""
+    expected = "soup.${item.kind}" if name == "soup" else name
+    assert [param[CODE] for param in stages()[name]["params"] if CODE in param] == [[expected]]
 
 
-def test_a_soup_depends_on_the_module_of_its_kind():
-    """Its params name the module, which imports nothing that the stage does not list."""
-    deps = stages()["soup"]["deps"]
-    assert folder.KIND in deps
+def test_each_kind_of_soup_is_the_module_of_its_name():
+    """By which artifacts/code.yaml knows it; and no stage follows the list of kinds."""
+    by_name = {}
     for kind in get_args(SoupParams):
         (name,) = get_args(kind.model_fields["kind"].annotation)
-        own = folder.KIND.replace("${item.kind}", name)
-        assert Path(inspect.getfile(kind)) == ROOT / own
-        covered = {path for dep in deps if dep.startswith("wsoup/") and dep != folder.KIND for path in files_of(dep)}
-        assert all_imports(ROOT / own) <= covered | {Path(own)}
-    assert not [path for path in code.modules(ROOT / "stages/soup.py") if path.stem in ("greedy", "chains", "top")]
+        by_name[name] = Path(inspect.getfile(kind))
+    assert by_name == code.kinds()
 
 
-def test_rooms_that_change_no_result_are_in_no_deps():
-    rim = (*code.UNDECIDING, "cli", "api", "photos")
-    rooms = {dep.split("/")[1] for stage in stages().values() for dep in stage["deps"] if dep.startswith("wsoup/")}
-    assert not rooms & set(rim)
-    # Nor does a room that changes results import one; but the report, which runs whenever a soup does, knows all kinds.
-    deciding = [path for path in modules() if owner(path) in rooms - {"report"}]
-    assert {
-        path for path in deciding if {owner(p) for p in named_modules(path)} & (set(rim) - {"runtime", "base"})
-    } == set()
-
-
-@pytest.mark.parametrize("name", sorted(stages()))
+@pytest.mark.parametrize("name", sorted(set(stages()) - {"code"}))
 def test_a_stage_lists_the_packages_its_result_depends_on(name):
-    [listed] = [param["data/packages.yaml"] for param in stages()[name]["params"] if isinstance(param, dict)]
+    file = packages.VERSIONS.as_posix()
+    [listed] = [param[file] for param in stages()[name]["params"] if file in param]
     deciding = set(code.packages(ROOT / f"stages/{name}.py"))
     groups = {group for group, members in packages.GROUPS.items() if deciding & set(members) - {"numpy"}}
     assert set(listed) == (groups if "models" in groups else {"numpy", *groups}), "models includes numpy"
@@ -193,10 +175,10 @@ def test_dvc_lock_names_no_stage_that_is_gone(monkeypatch):
     """DVC never drops one by itself, and writes the whole file anew after every stage."""
     monkeypatch.chdir(ROOT)
     locked = yaml.safe_load((ROOT / "dvc.lock").read_text(encoding="utf-8"))["stages"]
-    assert set(locked) == set(outs_by_stage())
+    assert set(locked) == set(read_graph().stages)
 
 
-@pytest.mark.parametrize("name", sorted(stages()))
+@pytest.mark.parametrize("name", sorted(set(stages()) - {"code"}))
 def test_a_stages_params_in_dvc_yaml_are_the_sections_that_it_reads(name):
     listed = {param.partition(".")[0] for param in stages()[name]["params"] if isinstance(param, str)}
     assert listed == set(stage_module(name).Wanted.model_fields)

@@ -27,7 +27,7 @@ from wsoup.towers import features as stored_features
 from wsoup.towers.features import ImageFeatures, read_features, write_features
 from wsoup.towers.run import Run
 
-OWNER = Owner("embed@x", {"stages/embed.py": "1"}, {"torch": "2.6"})
+OWNER = Owner("embed@x", "1", {"torch": "2.6"})
 
 
 @pytest.fixture

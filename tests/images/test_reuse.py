@@ -19,7 +19,7 @@ from wsoup.images.embed import ImageList, embed_images
 from wsoup.images.features import Encoded
 from wsoup.params.inputs import EmbedParams
 
-OWNER = Owner("embed@x", {"stages/embed.py": "1"}, {"torch": "2.6"})
+OWNER = Owner("embed@x", "1", {"torch": "2.6"})
 PARAMS = EmbedParams(batch_size=4, on_bad_image="stop")
 
 

@@ -19,10 +19,9 @@ from typer.testing import CliRunner
 
 from wsoup.base.errors import MismatchError, MissingError
 from wsoup.cli import app as cli
-from wsoup.disk import cache_folder, code, store
+from wsoup.disk import cache_folder, code
 from wsoup.disk.shards import Owner, Shard
 from wsoup.pipeline.cache import look, prune
-from wsoup.pipeline.folder import code_file
 from wsoup.pipeline.packages import VERSIONS, versions_yaml
 
 ROOT = Path(__file__).parents[2]
@@ -57,8 +56,6 @@ def project(folder: Path) -> Path:
     stages["stages"]["slow"] = {"cmd": "python stages slow", "deps": ["stages/slow.py"], "outs": ["artifacts/slow"]}
     (folder / "dvc.yaml").write_text(yaml.safe_dump(stages))
     (folder / "stages/slow.py").write_text(SLOW)
-    for room in [*code.rooms(folder / "stages/slow.py"), *code.kinds()]:  # as `wsoup init` writes them
-        store.write_json(folder / code_file(room), code.digest(room))
     (folder / VERSIONS).write_text(versions_yaml(code.installed()))
     return folder
 

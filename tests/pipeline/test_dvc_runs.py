@@ -92,7 +92,7 @@ def test_a_second_run_at_once_is_refused_and_told_about_the_first(other):
 
 EDITS = {
     "params": ("soup@word", "params.yaml", "k0: 4", "k0: 3", "params.yaml: soups.word changed while soup@word ran"),
-    "code": ("soup@word", "wsoup/core/draws.py", "", "\n", "wsoup/core/draws.py changed while soup@word ran"),
+    "code": ("soup@word", "wsoup/core/draws.py", "", "\nX = 1\n", "wsoup/core/draws.py changed while soup@word ran"),
     "an image": ("prepare@photo", "photo/train/red/late.png", None, None, "photo/train/red/late.png changed while"),
 }
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +19,7 @@ from wsoup.base import project
 from wsoup.base.errors import DataError
 from wsoup.disk import code
 from wsoup.pipeline import folder as folders
+from wsoup.pipeline.installed import BEFORE, RECORD
 
 
 @pytest.fixture
@@ -25,10 +31,10 @@ def folder(in_tmp) -> Path:
 def test_every_local_file_named_by_dvc_yaml_and_params_exists(folder):
     stages = yaml.safe_load((folder / "dvc.yaml").read_text())["stages"]
     named = {dep for stage in stages.values() for dep in stage.get("do", stage)["deps"]}
-    generated = ("artifacts", "$", folders.code_file(folders.KIND))
-    missing = [dep for dep in named if not dep.startswith(generated) and not (folder / dep).exists()]
+    missing = [dep for dep in named if not dep.startswith(("artifacts", "$")) and not (folder / dep).exists()]
     assert missing == []
-    assert not any(dep.startswith("wsoup") for dep in named)
+    plots = yaml.safe_load((folder / "dvc.yaml").read_text())["plots"]
+    assert [plot for plot in plots for about in plot.values() if not (folder / about["template"]).is_file()] == []
     params = (folder / "params.yaml").read_text()
     assert params == Path(project.file("params.yaml")).read_text()
     watched = {section["watch"] for section in yaml.safe_load(params).values() if "watch" in section}
@@ -42,31 +48,33 @@ def test_dvc_reads_the_folder_without_the_library_in_it(folder):
     assert "soup@word" in printed
 
 
-def test_each_stage_depends_on_the_rooms_that_decide_it(folder):
-    stages = yaml.safe_load((folder / "dvc.yaml").read_text())["stages"]
-    for name, stage in stages.items():
-        listed = {dep for dep in stage.get("do", stage)["deps"] if dep.startswith("code/")}
-        rooms = code.rooms(project.file(f"stages/{name}.py"))
-        assert listed - {folders.code_file(folders.KIND)} == {folders.code_file(room) for room in rooms}
-        assert (folders.code_file(folders.KIND) in listed) == (name == "soup")
-        for room in [*rooms, *code.kinds()]:
-            assert json.loads((folder / folders.code_file(room)).read_text()) == code.digest(room)
+def test_the_folder_has_the_checkouts_dvc_yaml_and_a_file_in_place_of_the_library(folder):
+    assert (folder / "dvc.yaml").read_bytes() == project.file("dvc.yaml").read_bytes()
+    record = json.loads((folder / "wsoup").read_text())
+    assert record["code"] == code.digest(code.library())
+    assert set(record["files"]) >= {"dvc.yaml", "params.yaml", "stages/soup.py", "data/plots/gains.json"}
+
+
+def test_stage_code_writes_the_digests_of_the_installed_library(folder):
+    run_stage(folder, "code", root=folder)
+    written = yaml.safe_load((folder / "artifacts/code.yaml").read_text())
+    assert written == code.digests(folder / "stages") == code.digests(code.ROOT / "stages")
 
 
 def test_a_second_init_updates_the_folder_and_keeps_the_users_changes(folder):
     (folder / "params.yaml").write_text("mine: 1\n")
     (folder / "stages/score.py").write_text("# mine\n")
     (folder / "dvc.lock").write_text("lock: 1\n")
-    record = json.loads((folder / folders.RECORD).read_text())
-    (folder / "code/texts.json").write_text('"0"')  # written and recorded by an earlier wsoup
-    record["files"]["code/texts.json"] = folders.hashlib.sha256(b'"0"').hexdigest()
-    (folder / folders.RECORD).write_text(json.dumps(record))
+    record = json.loads((folder / RECORD).read_text())
+    (folder / "dvc.yaml").write_text("stages: {}\n")  # written and recorded by an earlier wsoup
+    record["files"]["dvc.yaml"] = hashlib.sha256(b"stages: {}\n").hexdigest()
+    (folder / RECORD).write_text(json.dumps(record))
     lines = run("init", "soups")[1].splitlines()
     assert lines[1:] == run("init", "soups")[1].splitlines()[1:] == ["kept as you changed it: stages/score.py"]
     assert (folder / "params.yaml").read_text() == "mine: 1\n"
     assert (folder / "stages/score.py").read_text() == "# mine\n"
     assert (folder / "dvc.lock").exists()
-    assert json.loads((folder / "code/texts.json").read_text()) == code.digest("wsoup/texts")
+    assert (folder / "dvc.yaml").read_bytes() == project.file("dvc.yaml").read_bytes()
 
 
 def test_a_folder_with_other_files_is_refused(in_tmp):
@@ -77,12 +85,61 @@ def test_a_folder_with_other_files_is_refused(in_tmp):
     assert [path.name for path in Path("full").iterdir()] == ["letter.txt"]
 
 
-def test_a_stage_refuses_to_run_with_another_wsoup(folder):
-    run_stage(folder, "candidates", root=folder)
-    (folder / "code/params.json").write_text("{}")
-    refused = run_stage(folder, "candidates", code=1, root=folder)
-    assert "soups belongs to another wsoup than the installed" in refused
-    assert "run `wsoup init .` there to bring it up to date" in refused
+def test_a_folder_of_an_earlier_wsoup_is_brought_up_to_date(folder):
+    """Until 0.3 its record lay in code/, beside digests of rooms."""
+    record = json.loads((folder / RECORD).read_text())
+    (folder / RECORD).unlink()
+    (folder / "code").mkdir()
+    (folder / BEFORE).write_text(json.dumps({"wsoup": "0.3.0", "files": record["files"]}))
+    assert run("init", "soups")[0] == 0
+    assert json.loads((folder / RECORD).read_text()) == record
+
+
+@pytest.fixture
+def upgraded(folder, tmp_path_factory):
+    """The folder of a wsoup that is then upgraded: a copy of the library with an edit, installed elsewhere."""
+    site = tmp_path_factory.mktemp("site")
+    shutil.copytree(code.ROOT / "wsoup", site / "wsoup", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in project.listed():
+        (site / "wsoup/_project" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(project.file(name), site / "wsoup/_project" / name)
+    return site
+
+
+def wsoup_of(site: Path, folder: Path, *command: str, good: bool = True) -> str:
+    """Run a command in a pipeline folder with the wsoup of `site`."""
+    environment = {**os.environ, "PYTHONPATH": str(site)}
+    done = subprocess.run([sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True)
+    assert (done.returncode == 0) is good, done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "differing"),
+    [
+        ("    after = ", "    # What follows.\n    after = ", set()),
+        ('after += "."', 'after += " ."', None),
+    ],
+    ids=["a comment", "an operator"],
+)
+def test_after_an_upgrade_init_and_stage_code_say_which_stages_changed(folder, upgraded, old, new, differing):
+    wsoup_of(upgraded, folder, "-m", "wsoup", "init", ".")
+    wsoup_of(upgraded, folder, "stages", "code")
+    before = yaml.safe_load((folder / "artifacts/code.yaml").read_text())
+    prompts = upgraded / "wsoup/core/prompts.py"
+    assert prompts.read_text().count(old) == 1
+    prompts.write_text(prompts.read_text().replace(old, new))
+    if differing is None:
+        refused = wsoup_of(upgraded, folder, "stages", "candidates", good=False)
+        assert "run `wsoup init .` and then `dvc repro candidates`, which runs stage code before it" in refused
+        refused = wsoup_of(upgraded, folder, "stages", "code", good=False)
+        assert "soups belongs to another wsoup than the installed" in refused
+        assert "run `wsoup init .` there to bring it up to date, then `dvc repro`" in refused
+        differing = set(before)
+    wsoup_of(upgraded, folder, "-m", "wsoup", "init", ".")
+    wsoup_of(upgraded, folder, "stages", "code")
+    after = yaml.safe_load((folder / "artifacts/code.yaml").read_text())
+    assert {stage for stage in after if after[stage] != before[stage]} == differing
 
 
 def test_profiles_and_the_papers_tables_are_read_from_any_folder(in_tmp):

@@ -25,8 +25,8 @@ from wsoup.base.errors import LONGEST, DataError, MismatchError, MissingError, W
 from wsoup.disk import cache_folder, store
 from wsoup.params.reading import read_yaml
 from wsoup.pipeline.folder import create
-from wsoup.pipeline.inputs import lacking
-from wsoup.pipeline.status import stage_names
+from wsoup.pipeline.missing_keys import missing_keys
+from wsoup.pipeline.status import reasons
 from wsoup.report.lines import Line, read_lines
 from wsoup.report.record import Record, as_written
 
@@ -167,11 +167,11 @@ def test_an_invalid_dvc_yaml_is_refused(in_tmp: Path, data: bytes) -> None:
     dvc_folder()
     Path("dvc.yaml").write_bytes(data)
     with pytest.raises(MismatchError, match=r"DVC cannot read dvc\.yaml") as error:
-        stage_names()
+        reasons()
     assert one_line_of(error.value)
     shutil.copy(ROOT / "params.yaml", "params.yaml")
     with contextlib.suppress(WsoupError):
-        assert list(lacking()) == [], "`wsoup check` leaves it to DVC"
+        assert list(missing_keys()) == [], "`wsoup check` leaves it to DVC"
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink(path, path)])

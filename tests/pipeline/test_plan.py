@@ -13,11 +13,12 @@ from project import ROOT, Project, miniature_params
 from repository import make_dvc_folder
 
 from wsoup.base.errors import ParamsError
+from wsoup.pipeline.graph import read_graph
 from wsoup.pipeline.needs import Need, Needs
 from wsoup.pipeline.params import parse_params
 from wsoup.pipeline.plan import Planned, hours, plan, too_large
 from wsoup.pipeline.profile_paper import Paper
-from wsoup.pipeline.status import reasons, stage_names
+from wsoup.pipeline.status import reasons
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +104,7 @@ def test_before_the_first_run_every_stage_runs(tmp_path, monkeypatch, tiny_encod
     make_dvc_folder(tmp_path)
     Path("params.yaml").write_text(yaml.safe_dump(miniature_params(tiny_encoder_files)))
     why = reasons()
-    assert set(why) == set(stage_names())
+    assert set(why) == set(read_graph().stages)
     assert set(why.values()) == {"never run"}
     names = list(why)
     assert names.index("score@words") < names.index("soup@word") < names.index("evaluate") < names.index("report")

@@ -93,7 +93,9 @@ def test_keys_that_dvc_tracks_one_by_one_must_be_there() -> None:
     raw = yaml.safe_load((ROOT / "params.yaml").read_text())
     raw["landscape"]["methods"] = ["soft"]  # without methods there is no such stage
     for stage in yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"].values():
-        for key in (key for key in stage.get("do", stage)["params"] if isinstance(key, str) and "${" not in key):
+        for key in (
+            key for key in stage.get("do", stage).get("params", ()) if isinstance(key, str) and "${" not in key
+        ):
             *sections, last = key.split(".")
             section = shortened = copy.deepcopy(raw)
             for name in sections:

@@ -6,7 +6,7 @@ import pytest
 import yaml
 from project import Project
 
-from wsoup.pipeline.inputs import lacking
+from wsoup.pipeline.missing_keys import missing_keys
 
 
 @pytest.fixture
@@ -76,11 +76,11 @@ def test_what_dvc_refuses_without_a_word_is_said_by_check(edited: Project) -> No
 
 def test_a_key_that_dvc_yaml_misspells_is_named_with_the_nearest(edited: Project, monkeypatch) -> None:
     monkeypatch.chdir(edited.folder)
-    assert list(lacking()) == []
+    assert list(missing_keys()) == []
     text = (edited.folder / "dvc.yaml").read_text()
     try:
         (edited.folder / "dvc.yaml").write_text(text.replace("finetune.ema", "finetune.emma"))
-        assert list(lacking()) == [
+        assert list(missing_keys()) == [
             "params.yaml lacks 'finetune.emma', which dvc.yaml names for stage finetune@ce; did you mean 'ema'?"
         ]
     finally:

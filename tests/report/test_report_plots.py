@@ -11,10 +11,13 @@ import vl_convert
 from pydantic import TypeAdapter
 from report_made import CLASS_NAME, both_seeds, results
 
+from wsoup.base import project
 from wsoup.disk import store
 from wsoup.finetune.params import MethodParams
 from wsoup.report import plots, plots_landscape, plots_training
-from wsoup.report.page import FIGURE_TEMPLATES, FIGURES, figure
+from wsoup.report.page import FIGURES, figure
+
+TEMPLATES = project.file("data/plots")
 
 
 @pytest.fixture
@@ -82,7 +85,7 @@ def test_a_text_cannot_end_the_script_of_dvcs_page(tmp_path):
     lines = [{"text": text, "role": role, "n_correct": 1, "n_images": 2} for role in ("source", "xd")]
     store.write_table(tmp_path / "descriptors.parquet", pa.Table.from_pylist(lines))
     rows = plots.transfer(tmp_path / "descriptors.parquet")
-    template = FIGURE_TEMPLATES / "transfer.json"
+    template = TEMPLATES / "transfer.json"
     renderer = VegaRenderer([{**row, "rev": "workspace"} for row in rows], "transfer", template=str(template))
     render_html([renderer], tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
@@ -243,7 +246,7 @@ def test_every_figure_draws_its_data(scores, surveyed, landscape):
         "landscape": plots_landscape.plane(landscape),
         "landscape_lines": plots_landscape.lines(landscape),
     }
-    assert set(data) == {path.stem for path in FIGURE_TEMPLATES.glob("*.json")}
+    assert set(data) == {path.stem for path in TEMPLATES.glob("*.json")}
     for name, rows in data.items():
         assert rows, name
         svg = vl_convert.vegalite_to_svg(figure(name, rows))
@@ -264,7 +267,7 @@ def test_no_bar_of_the_gains_touches_the_frame():
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_templates_have_dvcs_data_anchor_and_distinguish_revisions(name):
-    text = (FIGURE_TEMPLATES / f"{name}.json").read_text()
+    text = (TEMPLATES / f"{name}.json").read_text()
     assert json.loads(text)["data"] == {"values": "<DVC_METRIC_DATA>"}
     assert '"rev"' in text
     assert "<DVC_METRIC" not in json.dumps(figure(name, []))

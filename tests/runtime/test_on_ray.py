@@ -60,7 +60,7 @@ def finished(task: Any, *, n: int, name: str = "test") -> list[int]:
 
 
 def shards_of(task: Any, *, n: int, name: str) -> list[Shard]:
-    owner = Owner(name, {"a.py": "1"}, {})
+    owner = Owner(name, "1", {})
     return [Shard(owner, i, partial(task, i)) for i in range(n)]
 
 
@@ -129,7 +129,7 @@ def task(shard):
     time.sleep(0.2)
     return str(shard**2).encode()
 
-owner = Owner("driven", {"a.py": "1"}, {})
+owner = Owner("driven", "1", {})
 finish_shards([Shard(owner, i, partial(task, i)) for i in range(40)], label="x", unit="shard")
 """
 
@@ -226,7 +226,7 @@ def task(shard):
             time.sleep(0.05)
     return str(shard**2).encode()
 
-owner = Owner("hungry", {"a.py": "1"}, {})
+owner = Owner("hungry", "1", {})
 shards = [Shard(owner, i, partial(task, i)) for i in range(5)]
 print([int(part) for part in finish_shards(shards, label="hungry", unit="shard")])
 """
@@ -303,7 +303,7 @@ def test_an_unknown_executor(monkeypatch):
 
 
 def test_the_bar_of_images_moves_by_the_workers_shards(capsys):
-    shards = [Shard(Owner("sized", {"a.py": "1"}, {}), i, partial(square, i), size=20) for i in range(3)]
+    shards = [Shard(Owner("sized", "1", {}), i, partial(square, i), size=20) for i in range(3)]
     finish_shards(shards, label="sized", unit="image", ticks=True)
     assert "60/60" in capsys.readouterr().err
 

@@ -17,6 +17,7 @@ FILES = (
     "data/params.schema.json",
     "data/profiles/*.yaml",
     "data/paper/*",
+    "data/plots/*.json",
     "data/toy/.gitignore",
     "data/toy/*.txt",
     "data/toy/*.json",

@@ -23,8 +23,8 @@ def check_command(
     read_yaml(params)
     from wsoup.disk import code
     from wsoup.pipeline.findings import findings
-    from wsoup.pipeline.inputs import lacking
     from wsoup.pipeline.lock_file import damaged
+    from wsoup.pipeline.missing_keys import missing_keys
     from wsoup.pipeline.packages import check_packages
     from wsoup.pipeline.params import load_params
 
@@ -40,7 +40,7 @@ def check_command(
     every = findings(sections, deep=deep)
     for finding in every:
         console.plain(str(finding))
-    errors = list(lacking(params))
+    errors = list(missing_keys(params))
     lock = damaged()
     if lock is not None:
         errors.append(lock)

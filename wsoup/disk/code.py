@@ -1,12 +1,12 @@
-"""The code and packages that a stage's result depends on.
+"""What code means: the digests by which DVC, resume state, Ray and whatever is remembered know that code has changed.
 
-DVC does not follow imports, so dvc.yaml lists rooms (folders of wsoup) by hand. This module follows a script's imports
-by parsing the source, and a test compares. Rooms that change no result (progress bars, Ray, checks, the command line)
-are in `UNDECIDING` and are not followed. An ``__init__.py`` holds only a docstring, so it does not count; nor does an
-import under ``if TYPE_CHECKING``, which is never executed.
+DVC does not follow imports. This module does, by parsing: a stage's code is its script and every module of wsoup that
+these import when they run. The digest is of their syntax trees without comments, docstrings, formatting and the words
+of errors, so only a changed meaning counts. Stage `code` writes the digests of all stages to artifacts/code.yaml, which
+dvc.yaml names.
 
-The keys of resume state go by what code means, module by module: a comment, a docstring or another format of the same
-code keeps finished work, and so does an edit in a module that the stage never imports.
+`NOT_FOLLOWED` lists the modules that stages import and that change no result. An ``__init__.py`` holds only a
+docstring, so it does not count; nor does an import under ``if TYPE_CHECKING``, which is never executed.
 """
 
 from __future__ import annotations
@@ -17,15 +17,33 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from typing import NamedTuple
+
+from wsoup.base import project
+from wsoup.base.errors import DataError
 
 ROOT = Path(__file__).parents[2]
 """The folder of this wsoup: a checkout, or where packages are installed."""
-KINDS = ROOT / "wsoup" / "search" / "grow"
-"""The folder whose modules are listed one by one: a stage soup depends on its own kind of soup, on no other."""
-ALL_KINDS = KINDS / "all_kinds.py"
-"""The list of kinds: a stage that follows it would run again for any of them."""
-UNDECIDING = ("base", "pipeline", "runtime")
-"""Rooms that stages import and that change no result."""
+ALL_KINDS = "wsoup/search/grow/all_kinds.py"
+NOT_FOLLOWED = {
+    "wsoup/base/arguments.py": "refuses arguments of the wrong type",
+    "wsoup/base/arrays.py": "takes arrays of users, which no stage has",
+    "wsoup/base/errors.py": "words of errors",
+    "wsoup/base/processor.py": "chooses between ways of counting that give the same counts",
+    "wsoup/base/project.py": "finds wsoup's own files, which are deps themselves",
+    "wsoup/base/remote.py": "opens URLs; what is read is checked by the reader",
+    "wsoup/base/validation.py": "refuses values, and suggests the nearest name",
+    "wsoup/pipeline/params.py": "refuses params whose sections do not agree",
+    "wsoup/pipeline/preflight.py": "refuses what would stop a later stage",
+    "wsoup/pipeline/stage.py": "runs a stage: its command line, its lock, its checks",
+    "wsoup/runtime/memory.py": "gives memory back",
+    "wsoup/runtime/peak.py": "measures memory, which is reported beside results",
+    "wsoup/runtime/progress.py": "shows progress",
+    "wsoup/runtime/threads.py": "divides work between threads, whose number may not change a result",
+    "wsoup/runtime/work.py": "runs shards here or on Ray, which may not change a result",
+    ALL_KINDS: "lists the kinds of soup: an edit of one would run the soups of all",
+}
+"""Modules that stages import and that decide no result, with the reason."""
 DECIDING = {
     "torch": ("torch",),
     "open_clip": ("open_clip_torch", "torchvision", "pillow"),
@@ -37,12 +55,36 @@ DECIDING = {
 DISTRIBUTIONS = frozenset().union(*DECIDING.values())
 
 
+# -------------------------------------------------------------------------------------------------- following imports
+
+
+class Source(NamedTuple):
+    """What one file says: the modules of wsoup that it imports directly, also inside functions, the names of other
+    packages, and a digest of its meaning."""
+
+    modules: frozenset[Path]
+    packages: frozenset[str]
+    meaning: str
+
+
+def source(path: Path) -> Source:
+    """Read a file; it is parsed once, and again after an edit.
+
+    Raises:
+        DataError: it is not Python.
+    """
+    status = path.stat()
+    return _parsed(path, status.st_mtime_ns, status.st_size)
+
+
 @cache
-def imports(path: Path) -> tuple[frozenset[Path], frozenset[str]]:
-    """Files of wsoup that a file imports directly, also inside functions, and the names of other packages."""
+def _parsed(path: Path, modified: int, size: int) -> Source:
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+    except SyntaxError as error:
+        raise DataError(f"{path}, line {error.lineno}: {error.msg}; mend it, then run the stage again") from None
     modules: set[Path | None] = set()
     packages: set[str] = set()
-    tree = ast.parse(path.read_text(encoding="utf-8"))
     for statement in _executed(tree.body):
         names: list[str] = []
         if isinstance(statement, ast.Import):
@@ -57,7 +99,7 @@ def imports(path: Path) -> tuple[frozenset[Path], frozenset[str]]:
             if package == "wsoup":
                 modules.add(_module_file(name))
     files = frozenset(file for file in modules if file is not None)
-    return files, frozenset(packages)
+    return Source(files, frozenset(packages), _meaning(tree))
 
 
 def _executed(statements: Iterable[ast.AST]) -> Iterator[ast.AST]:
@@ -80,88 +122,118 @@ def _module_file(name: str) -> Path | None:
     return file if file.is_file() else None
 
 
-def modules(script: Path) -> list[Path]:
-    """The script and every file of wsoup that its result depends on, sorted."""
-    seen = {script}
-    todo = [script]
+def modules(*files: Path) -> list[Path]:
+    """These files and every module of wsoup that their result depends on, sorted."""
+    seen = set(files)
+    todo = list(files)
     while todo:
-        imported, _ = imports(todo.pop())
-        for file in imported - seen:
-            if file.parent.name not in UNDECIDING and file != ALL_KINDS:
+        for file in source(todo.pop()).modules - seen:
+            if _name(file) not in NOT_FOLLOWED:
                 seen.add(file)
                 todo.append(file)
     return sorted(seen)
 
 
-def rooms(script: Path) -> list[str]:
-    """What dvc.yaml lists for a script: a room of which it imports every module, else the modules that it imports."""
-    imported = set(modules(script)) - {script}
-    places = set()
-    for file in imported:
-        beside = {other for other in file.parent.glob("*.py") if other.name != "__init__.py"}
-        # Of `KINDS`, each module counts for itself: another kind of soup must not run a soup again.
-        whole = file.parent != KINDS and beside <= imported
-        places.add(file.parent if whole else file)
-    return sorted(place.relative_to(ROOT).as_posix() for place in places)
+def library() -> list[Path]:
+    """Every module of wsoup, without the project's own files that an installed wsoup has inside."""
+    every = (ROOT / "wsoup").rglob("*.py")
+    return sorted(file for file in every if project.INSIDE not in file.parts)
 
 
-def kinds() -> list[str]:
-    """The modules of `KINDS`, as dvc.yaml lists them: ``wsoup/search/grow/chains.py``."""
-    return sorted(file.relative_to(ROOT).as_posix() for file in KINDS.glob("[a-z]*.py"))
+# ------------------------------------------------------------------------------------------------------------ digests
 
 
-def digest(room: str) -> str:
-    """A digest of the names and bytes of the Python files in a room, which may be a single module."""
-    sha = hashlib.sha256()
-    files = [ROOT / room]
-    if not room.endswith(".py"):
-        files = sorted((ROOT / room).rglob("*.py"))
-    for file in files:
-        if file.name != "__init__.py":
-            sha.update(f"{file.relative_to(ROOT).as_posix()}\0".encode() + file.read_bytes() + b"\0")
-    return sha.hexdigest()[:16]
+def digests(stages: Path) -> dict[str, str | dict[str, str]]:
+    """The digest of each stage's code, by the name of its script; those of stage soup by kind of soup.
+
+    Args:
+        stages: the folder of the scripts.
+    """
+    by_stage: dict[str, str | dict[str, str]] = {}
+    for script in sorted(stages.glob("[a-z]*.py")):
+        if script.stem == "soup":
+            by_kind = {name: digest(modules(script, kind)) for name, kind in kinds().items()}
+            by_stage[script.stem] = by_kind
+        elif script.stem != "code":
+            by_stage[script.stem] = digest(modules(script))
+    return by_stage
 
 
-def meanings(script: Path) -> dict[str, str]:
-    """The `meaning` of the script and of every file of wsoup that its result depends on."""
-    # Not by its whole path: a project that is moved keeps its finished work.
-    digests = {f"{script.parent.name}/{script.name}": _meaning_of_file(script)}
-    for file in modules(script):
-        if file != script:
-            digests[file.relative_to(ROOT).as_posix()] = _meaning_of_file(file)
-    return digests
+def kinds() -> dict[str, Path]:
+    """The module of each kind of soup, by its name in params.yaml."""
+    listed = source(ROOT / ALL_KINDS).modules
+    beside = (ROOT / ALL_KINDS).parent
+    return {file.stem: file for file in sorted(listed) if file.parent == beside}
 
 
-def _meaning_of_file(file: Path) -> str:
-    return meaning(file.read_text(encoding="utf-8"))
+def digest(files: Iterable[Path]) -> str:
+    """A digest of the names of some files and of what they mean."""
+    meanings = {_name(file): source(file).meaning for file in files}
+    lines = [f"{name} {meanings[name]}\n" for name in sorted(meanings)]
+    return _short_digest("".join(lines))
 
 
-@cache
-def meaning(source: str) -> str:
+def _name(file: Path) -> str:
+    """The path of a module below `ROOT`, or a script and its folder: a project that is moved keeps its work."""
+    if file.is_relative_to(ROOT / "wsoup"):
+        return file.relative_to(ROOT).as_posix()
+    return f"{file.parent.name}/{file.name}"
+
+
+def meaning(text: str) -> str:
     """A digest of the syntax tree of a source, without comments, docstrings, line numbers and formatting.
 
-    >>> meaning("x = 1  # one") == meaning("\'\'\'One.\'\'\'\\nx = (1)"), meaning("x = 1") == meaning("x = 2")
+    >>> meaning("x = 1  # one") == meaning("'''One.'''\\nx = (1)"), meaning("x = 1") == meaning("x = 2")
     (True, False)
     """
-    tree = _WithoutTexts().visit(ast.parse(source))
-    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
+    return _meaning(ast.parse(text))
 
 
-class _WithoutTexts(ast.NodeTransformer):
-    """Removes statements that are only a string: the docstrings of modules, classes, functions and attributes."""
+def _meaning(tree: ast.AST) -> str:
+    return _short_digest(repr(_plain(tree)))
 
-    def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
-        if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            return None
-        return node
+
+def _plain(node: object) -> object:
+    """A syntax tree as nested lists. Fields that are empty are left out, since they differ by version of Python."""
+    if isinstance(node, ast.AST):
+        plain: list[object] = [node.__class__.__name__]
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+            node.exc.args = [part for part in node.exc.args if not _is_string(part)]
+        for field in node._fields:
+            value = getattr(node, field, None)
+            if value is not None and value != []:
+                plain.append(field)
+                plain.append(_plain(value))
+        return plain
+    if isinstance(node, list):
+        return [_plain(part) for part in node if not _is_docstring(part)]
+    return node
+
+
+def _is_docstring(node: object) -> bool:
+    """Whether a statement is only a string: the docstring of a module, a class, a function or an attribute."""
+    return isinstance(node, ast.Expr) and _is_string(node.value)
+
+
+def _is_string(node: ast.expr) -> bool:
+    """Whether an expression is a string, which may hold others."""
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, str)
+    return isinstance(node, ast.JoinedStr)
+
+
+def _short_digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+# ----------------------------------------------------------------------------------------------------------- packages
 
 
 def packages(script: Path) -> dict[str, str]:
     """Versions of the packages that may change a script's numbers, by distribution."""
     distributions: set[str] = set()
     for file in modules(script):
-        _, imported = imports(file)
-        for name in imported & DECIDING.keys():
+        for name in source(file).packages & DECIDING.keys():
             distributions.update(DECIDING[name])
     return installed(distributions)
 

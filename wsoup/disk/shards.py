@@ -17,7 +17,7 @@ from pathlib import Path
 
 from wsoup.base.errors import MismatchError
 from wsoup.disk.cache_folder import cache_dir
-from wsoup.disk.code import meanings, packages
+from wsoup.disk.code import digest, modules, packages
 from wsoup.disk.store import fingerprint, read_checked, write_checked
 
 KEPT_BYTES = 1 << 30
@@ -32,25 +32,25 @@ class Owner:
 
     Attributes:
         name: of the stage, with its item: ``score@words``.
-        code: the meaning of its script and of the files that it imports (`wsoup.disk.code.meanings`).
+        code: the digest of its script and of all that it imports (`wsoup.disk.code`).
         packages: versions of the packages that may change its numbers.
         used: shards that this run has asked for and that a finished run keeps.
     """
 
     name: str
-    code: Mapping[str, str]
+    code: str
     packages: Mapping[str, str]
     used: set[Path] = field(default_factory=set, compare=False, repr=False)
 
     @classmethod
     def of(cls, script: Path, *, name: str) -> Owner:
         """The owner of a script's state."""
-        return cls(name, meanings(script), packages(script))
+        return cls(name, digest(modules(script)), packages(script))
 
     @cached_property
     def version(self) -> str:
         """A digest of code and packages."""
-        return fingerprint([dict(self.code), dict(self.packages)])
+        return fingerprint([self.code, dict(self.packages)])
 
     @property
     def folder(self) -> Path:

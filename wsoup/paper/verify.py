@@ -157,7 +157,7 @@ def search_log(
     """
     log = [step for step in read_searches() if step.seed in seeds]
     logged = tuple(sorted({step.seed for step in log}))
-    images = load_source(Run(Owner("verify", {}, {}), source, logged, encoder, artifacts))
+    images = load_source(Run(Owner("verify", "", {}), source, logged, encoder, artifacts))
     compared = score(log, source=images)
     verdicts: list[Verdict] = []
     for step, line in compared.items():

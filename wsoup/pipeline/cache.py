@@ -14,12 +14,11 @@ from typing import NamedTuple
 from filelock import FileLock, Timeout
 from rich.filesize import decimal
 
-from wsoup.base.errors import MismatchError
+from wsoup.base.errors import MismatchError, MissingError
 from wsoup.disk import cache_folder, code
 from wsoup.disk.atomic import half_written, remove
 from wsoup.disk.shards import Owner
-from wsoup.pipeline.inputs import outs_by_stage
-from wsoup.pipeline.status import stage_names
+from wsoup.pipeline.graph import DVC_YAML, read_graph
 
 
 class Entry(NamedTuple):
@@ -57,15 +56,18 @@ def look() -> list[Entry]:
         raise MismatchError(
             f"this is the wsoup of {code.ROOT}, not the one of {beside.parent}; run `python -m wsoup cache` there"
         )
+    if not DVC_YAML.is_file():
+        raise MissingError(f"{DVC_YAML} does not exist: run this in the folder of {DVC_YAML} and params.yaml")
+    stages = read_graph().stages
     versions = {}
-    for name in stage_names():
+    for name in stages:
         if _script(name).is_file():
             versions[name] = Owner.of(_script(name), name=name).version
     entries = []
     # DVC may restore the out of a killed stage from its cache, and then the stage itself never runs to tidy up.
-    for stage, outs in outs_by_stage().items():
-        for path in sorted(half_written(*outs)):
-            entries.append(Entry(path, useless="half-written, perhaps by a killed run", stage=stage))
+    for stage in stages.values():
+        for path in sorted(half_written(*stage.outs)):
+            entries.append(Entry(path, useless="half-written, perhaps by a killed run", stage=stage.name))
     cache = cache_folder.cache_dir()
     if not cache.is_dir():
         return entries

@@ -30,8 +30,7 @@ def remembered(name: str, *, inputs: object, look: Callable[[], Iterable[Finding
     """
     file = cache_folder.cache_dir() / "check" / f"{name}.checked"
     packages = code.installed() | {package: _version(package) for package in OPTIONAL}
-    # All code of wsoup by its bytes: to follow the imports of torch's users would cost more than it spares.
-    key = store.fingerprint([inputs, code.digest("wsoup"), packages])
+    key = store.fingerprint([inputs, code.digest(code.library()), packages])
     with suppress(MissingError, MismatchError):
         kept = json.loads(store.read_checked(file))
         if kept["key"] == key:

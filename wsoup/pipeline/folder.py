@@ -1,35 +1,26 @@
 """Pipeline folders (`wsoup init`).
 
-A pipeline folder holds what a checkout does except for the library: dvc.yaml, params.yaml, stages and data. Stages of a
-checkout name the library's code as deps; here they name ``code/<room>.json`` instead, with a digest of that code. A
-stage refuses to run with another wsoup than that; `wsoup init` again brings the folder up to date, and DVC then runs
-what the changed code decides.
+A pipeline folder holds what a checkout does except for the library: the same dvc.yaml, params.yaml, stages and data. In
+the library's place lies a file (`wsoup.pipeline.installed`) that says which installed wsoup the folder belongs to. A
+stage refuses to run with another one; `wsoup init` again brings the folder up to date, and DVC then runs what the
+changed code decides.
 """
 
 import hashlib
-import json
-import re
-from collections.abc import Iterable
 from pathlib import Path
 
 import wsoup
 from wsoup.base import project
 from wsoup.base.errors import DataError
 from wsoup.disk import code, store
+from wsoup.pipeline.installed import RECORD, record_of, recorded_files
 from wsoup.pipeline.packages import VERSIONS, versions_yaml
 from wsoup.runtime.git import git
 
-RECORD = "code/wsoup.json"
-"""Which files `wsoup init` wrote, with their digests, to tell which of them the user has changed."""
 USER_FILES = ("params.yaml", "data/toy/params.yaml", "data/toy/dvc.lock", ".gitignore", "data/toy/.gitignore")
 """Files that are written once and never updated."""
 GITIGNORE = "/.cache/\n/artifacts/\n/reports/index.html\n__pycache__/\n*.py[cod]\n.*.tmp\n"
 DVC_CONFIG = "[core]\n    analytics = false\n    check_update = false\n"
-KIND = "wsoup/search/grow/${item.kind}.py"
-"""How dvc.yaml names the module of a soup's own kind."""
-ROOM = rf"{re.escape(KIND)}|\bwsoup/[a-z_/]+\b(?:\.py)?"
-"""A room, or a single module, in dvc.yaml."""
-PLOT_TEMPLATES = "wsoup/report/templates"
 
 
 def create(folder: Path) -> list[str]:
@@ -40,14 +31,11 @@ def create(folder: Path) -> list[str]:
     Raises:
         DataError: the folder holds something else, or its record of files is damaged.
     """
-    record = folder / RECORD
-    if folder.exists() and any(folder.iterdir()) and not record.is_file():
-        raise DataError(f"{folder} is not empty and was not made by `wsoup init`; name a new folder")
-    recorded: object = {}
-    if record.is_file():
-        recorded = store.read_object(record).get("files")
-    if not isinstance(recorded, dict):
-        raise DataError(f"{record} is not what `wsoup init` wrote; restore it from git, or make a new folder")
+    recorded = recorded_files(folder)
+    if recorded is None:
+        if folder.exists() and any(folder.iterdir()):
+            raise DataError(f"{folder} is not empty and was not made by `wsoup init`; name a new folder")
+        recorded = {}
     digests = {}
     kept = []
     for name, content in sorted(_contents().items()):
@@ -64,26 +52,16 @@ def create(folder: Path) -> list[str]:
             store.write_bytes(path, content)
         else:
             kept.append(f"kept as you changed it: {name}")
-    store.write_json(record, {"wsoup": wsoup.__version__, "files": digests})
+    store.write_json(folder / RECORD, record_of(digests))
     done = f"{folder}: a pipeline folder of wsoup {wsoup.__version__}, {len(digests)} files"
     return [done, *kept, *_set_up_dvc(folder)]
 
 
 def _contents() -> dict[str, bytes]:
-    """Every file of a pipeline folder, by its path; its dvc.yaml names the file with its digest in place of a room."""
+    """Every file of a pipeline folder but the record, by its path."""
     files = {name: project.file(name).read_bytes() for name in project.listed()}
     files[".gitignore"] = GITIGNORE.encode()
-    dvc_yaml = files["dvc.yaml"].decode().replace(PLOT_TEMPLATES, "templates")
-    rooms = {*re.findall(ROOM, dvc_yaml), *code.kinds()}
-    # A soup names the module of its kind by params.yaml, which any of the kinds may be.
-    rooms.remove(KIND)
-    for room in rooms:
-        files[code_file(room)] = f"{json.dumps(code.digest(room))}\n".encode()
-    files["dvc.yaml"] = re.sub(ROOM, lambda room: code_file(room[0]), dvc_yaml).encode()
     files[str(VERSIONS)] = versions_yaml(code.installed()).encode()
-    templates = Path(wsoup.__file__).parent / "report" / "templates"
-    for path in templates.glob("*.json"):
-        files[f"templates/{path.name}"] = path.read_bytes()
     return files
 
 
@@ -104,21 +82,3 @@ def _set_up_dvc(folder: Path) -> list[str]:
     config.write_text(text, encoding="utf-8")
     (config.parent / ".gitignore").write_text("/config.local\n/tmp\n/cache\n", encoding="utf-8")
     return done
-
-
-def code_file(room: str) -> str:
-    """Path of a room's digest in a pipeline folder.
-
-    >>> code_file("wsoup/search/rank"), code_file("wsoup/search/grow/${item.kind}.py")
-    ('code/search/rank.json', 'code/search/grow/${item.kind}.json')
-    """
-    return f"code/{room.removeprefix('wsoup/').removesuffix('.py')}.json"
-
-
-def is_of_this_wsoup(folder: Path, *, rooms: Iterable[str]) -> bool:
-    """Whether the digests in a pipeline folder, which DVC has hashed, are those of the installed rooms and kinds."""
-    for room in (*rooms, *code.kinds()):
-        file = folder / code_file(room)
-        if not file.is_file() or store.read_json(file) != code.digest(room):
-            return False
-    return True

@@ -18,16 +18,17 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from wsoup.base.errors import MismatchError, WsoupError
+from wsoup.base.errors import WsoupError
 from wsoup.disk import code
 from wsoup.disk.atomic import check_no_link, remove_half_written
 from wsoup.disk.cache_folder import make_cache_dir
 from wsoup.disk.shards import Owner
-from wsoup.pipeline.folder import is_of_this_wsoup
-from wsoup.pipeline.inputs import check_unchanged, outs_by_stage, read_inputs
+from wsoup.pipeline.code_file import check_code, check_code_unchanged, check_tree, code_files
+from wsoup.pipeline.graph import Graph, read_graph
 from wsoup.pipeline.packages import check_packages
 from wsoup.pipeline.params import load_params
 from wsoup.pipeline.strays import remove_strays
+from wsoup.pipeline.unchanged import check_unchanged, read_inputs
 from wsoup.runtime.ending import INTERRUPTED, errors_in_one_line, finished, interruptible
 from wsoup.runtime.terminal import print_anything
 
@@ -59,34 +60,41 @@ def run(main: Callable[..., None]) -> None:
 def _run(main: Callable[..., None], script: Path, *, item: str | None) -> None:
     """Do the work of a stage between its checks."""
     name = script.stem if item is None else f"{script.stem}@{item}"
-    _check_tree(script)
+    check_tree(script)
     # All of it: a mistyped key of a later stage must not be found after this one's hours.
     load_params()
     check_packages(code.packages(script))
-    outs = outs_by_stage()
-    places = _places(outs)
+    graph = read_graph()
+    stage = graph.stages.get(name)  # None where there is no dvc.yaml, or the item is none of params.yaml's
+    places = _places(graph)
     for place in places:
         # DVC would refuse such a link only after the work. Links to files are its own and lead into its cache.
         check_no_link(place)
+    check_code(stage, stages=script.parent)
     # Before the inputs are read: a folder that loses a stray is not an input that changed meanwhile.
     remove_strays(places)
-    inputs = read_inputs(name)
+    before = read_inputs(stage)
+    sources = code_files(stage, stages=script.parent)
     owner = Owner.of(script, name=name)
+    outs = stage.outs if stage else ()
     with _locked(name):
-        remove_half_written(*outs.get(name, ()), owner.folder)
+        remove_half_written(*outs, owner.folder)
         if item is None:
             main(owner)
         else:
             main(owner, item)
-        check_unchanged(name, since=inputs)
+        # Read again, because params.yaml may name other inputs now.
+        now = read_inputs(read_graph().stages.get(name))
+        check_unchanged(name, before=before, now=now)
+        check_code_unchanged(stage, stages=script.parent, since=sources)
         owner.finished()
 
 
-def _places(outs: dict[str, list[str]]) -> set[Path]:
+def _places(graph: Graph) -> set[Path]:
     """All outs, and the folders that hold them."""
     places = set()
-    for of_stage in outs.values():
-        for out in of_stage:
+    for stage in graph.stages.values():
+        for out in stage.outs:
             path = Path(out)
             places.add(path)
             places.update(path.parents)
@@ -105,26 +113,6 @@ def _read_command_line(script: Path, *, doc: str, takes_item: bool) -> str | Non
         parser.add_argument("item", nargs="?" if given else None, default=given, help=about)
     arguments = parser.parse_args()
     return str(arguments.item) if takes_item else None
-
-
-def _check_tree(script: Path) -> None:
-    """Raise MismatchError if another wsoup would run than that of the script's tree, which DVC has hashed."""
-    import wsoup
-
-    tree = script.parents[1]
-    beside = tree / "wsoup"
-    used = Path(wsoup.__file__).resolve().parent
-    if beside.is_dir():
-        if beside != used:
-            raise MismatchError(
-                f"{script} would run {used}, not {beside} beside it; run it from {tree} as "
-                f"`python stages {script.stem}` and clear PYTHONPATH"
-            )
-    elif not is_of_this_wsoup(tree, rooms=code.rooms(script)):
-        raise MismatchError(
-            f"{tree} belongs to another wsoup than the installed {wsoup.__version__}; run `wsoup init .` "
-            "there to bring it up to date, then `dvc repro`"
-        )
 
 
 @contextlib.contextmanager

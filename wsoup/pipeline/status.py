@@ -1,12 +1,13 @@
-"""Which stages there are, and which would run again now, as DVC says.
+"""Which stages would run again now, and why.
 
-DVC skips what follows a stage that ran again and made the same bytes; that cannot be known beforehand, so everything
-behind a change counts as running.
+DVC says so of params and data. After an edit of code it names stage `code` alone, whose result it does not know; here
+the digests that this stage would write are compared with those that dvc.lock has. DVC skips what follows a stage that
+ran again and made the same bytes; that cannot be known beforehand, so everything behind a change counts as running.
 """
 
 import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,42 +18,36 @@ from dvc.repo import Repo, lock_repo
 from dvc.scm import NoSCM
 
 from wsoup.base.errors import MismatchError, MissingError, one_line
-from wsoup.pipeline.inputs import DVC_YAML, PARAMS
+from wsoup.disk import code
+from wsoup.pipeline.graph import CODE, DVC_YAML, PARAMS, value_at
 from wsoup.pipeline.lock_file import damaged
-
-
-def stage_names() -> list[str]:
-    """Every stage, such as ``score@words``, in the order of dvc.yaml.
-
-    Raises:
-        MissingError: there is no dvc.yaml.
-        MismatchError: DVC cannot read it, or it does not fit params.yaml.
-    """
-    with _repository() as repo:
-        return [stage.name for stage in repo.index.stages if Path(stage.path) == DVC_YAML.resolve()]
 
 
 def reasons() -> dict[str, str | None]:
     """Why each stage would run, or None if it is cached; dependencies come first.
 
     Raises:
-        MissingError, MismatchError: as `stage_names`; also for dvc.lock.
+        MissingError: there is no dvc.yaml.
+        MismatchError: DVC cannot read it or dvc.lock, or it does not fit params.yaml.
     """
     why: dict[str, str | None] = {}
+    digests = code.digests(Path("stages").resolve())
     with _repository() as repo:
         status = repo.status()
         graph = repo.index.graph  # edges lead from a stage to those it depends on
         position = {stage: i for i, stage in enumerate(repo.index.stages)}
         for stage in networkx.lexicographical_topological_sort(graph.reverse(), key=position.__getitem__):
-            own = _own_reason(stage, status.get(stage.addressing, []))
-            behind = [f"behind {other.addressing}" for other in graph[stage] if why[other.addressing]]
+            own = _own_reason(stage, status.get(stage.addressing, []), digests=digests)
+            # What stage `code` would write is known, so what follows it is not just behind it.
+            before = [other.addressing for other in graph[stage] if other.addressing != "code"]
+            behind = [f"behind {name}" for name in before if why[name]]
             why[stage.addressing] = own or next(iter(behind), None)
     # Stages of the toy world's own dvc.yaml have its path before a colon.
     return {stage: reason for stage, reason in why.items() if ":" not in stage}
 
 
-def _own_reason(stage: Any, status: Sequence[Any]) -> str | None:
-    """Why a stage would run whatever the others do, given its part of `dvc status`."""
+def _own_reason(stage: Any, status: Sequence[Any], *, digests: Mapping[str, object]) -> str | None:
+    """Why a stage would run whatever the others do, given its part of `dvc status`, and what all code means now."""
     if not any(out.hash_info for out in stage.outs):
         return "never run"
     if stage.cmd_changed:
@@ -62,15 +57,27 @@ def _own_reason(stage: Any, status: Sequence[Any]) -> str | None:
         if isinstance(entry, dict):
             for paths in entry.values():  # changed deps, changed outs
                 changed |= paths
+    changed.pop(CODE, None)
     keys: list[str] = []  # of params.yaml
     for what in changed.values():
         if isinstance(what, dict):
             keys += what
     names = keys or list(changed)
+    if _code_differs(stage, digests=digests):
+        names.append("its code")
     if not names:
         return None
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
     return f"{names[0]}{more} changed"
+
+
+def _code_differs(stage: Any, *, digests: Mapping[str, object]) -> bool:
+    """Whether the digests of a stage's code in dvc.lock are others than now."""
+    for dep in stage.deps:
+        if dep.def_path == CODE and dep.hash_info:
+            recorded: Mapping[str, str] = dep.hash_info.value
+            return any(value_at(digests, key) != digest for key, digest in recorded.items())
+    return False
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from wsoup.paper.settings import flat
 from wsoup.params.reading import parse_yaml, read_yaml
 from wsoup.report.changes import CONFIDENCE, Change, changes
 from wsoup.report.fed import FedRow, fed_rows
+from wsoup.report.load import recorded
 from wsoup.report.record import Record
 from wsoup.report.revisions import WORKSPACE, Revision, RowKey, TestImages
 from wsoup.report.sentences import WIDTH
@@ -169,7 +170,7 @@ def edited(record: Record, *, root: Path) -> list[str]:
 
 def _since(record: Record, *, sections: Mapping[str, object]) -> list[str]:
     """What differs in `sections` of params.yaml from those that a record is of."""
-    now = {name: section for name, section in sections.items() if name in record.params}
+    now = {name: section for name, section in recorded(sections).items() if name in record.params}
     return _sentences(changed_params(record.params, now))
 
 

@@ -17,13 +17,21 @@ from wsoup.report.results import Results
 from wsoup.search.grow.all_kinds import Soups
 
 
+class BadImages(Sections):
+    """Of section `embed`, the key that decides which images are counted."""
+
+    on_bad_image: str
+
+
 class RunParams(Sections):
     """The sections of params.yaml that reports depend on."""
 
+    source: Name
     seeds: Seeds
     encoder: EncoderParams
     datasets: Datasets
     fewshot: FewshotParams
+    embed: BadImages
     candidates: dict[str, Any]  # only compared, with the paper's and another run's
     soups: Soups
     finetune: FinetuneParams
@@ -31,6 +39,15 @@ class RunParams(Sections):
     evaluate: EvaluateParams
     landscape: LandscapeParams
     report: ReportParams
+
+
+def recorded(sections: Mapping[str, Any]) -> dict[str, Any]:
+    """What a record holds of params.yaml: only what the report depends on."""
+    kept = {name: sections[name] for name in RunParams.model_fields if name in sections}
+    # Another embed.batch_size changes no report.
+    if isinstance(kept.get("embed"), Mapping):
+        kept["embed"] = {key: value for key, value in kept["embed"].items() if key in BadImages.model_fields}
+    return kept
 
 
 def load_results(folder: Path, *, params: RunParams) -> Results:

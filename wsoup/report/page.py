@@ -15,6 +15,7 @@ import jinja2
 import yaml
 
 from wsoup import __version__
+from wsoup.base import project
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.report.answer import JudgedRun
@@ -30,7 +31,6 @@ from wsoup.report.vega import vega_script
 from wsoup.runtime.git import git
 
 TEMPLATE = Path(__file__).with_name("page.html")
-FIGURE_TEMPLATES = Path(__file__).with_name("templates")
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 """The version of the library inside the page; the templates name the older one that ``dvc plots`` loads."""
 TITLE = "Word soups and descriptor soups"
@@ -156,7 +156,7 @@ def _shown_tables(run: FinishedRun) -> list[Table]:
 
 def figure(name: str, rows: Sequence[Mapping[str, object]]) -> dict[str, Any]:
     """A template with the data of one revision: a complete Vega-Lite specification."""
-    template = (FIGURE_TEMPLATES / f"{name}.json").read_text(encoding="utf-8")
+    template = project.file(f"data/plots/{name}.json").read_text(encoding="utf-8")
     specification: dict[str, Any] = json.loads(template, object_hook=_without_revisions)
     specification["$schema"] = SCHEMA
     # Labels that touch read as one number; symbols are black by default, which cannot be seen in dark mode.

@@ -1,4 +1,4 @@
-"""Data of the figures as JSON, which ``dvc plots`` and the page draw with the Vega-Lite templates beside this module.
+"""Data of the figures as JSON, which ``dvc plots`` and the page draw with the Vega-Lite templates in data/plots.
 
 The templates have the anchor ``<DVC_METRIC_DATA>`` and distinguish revisions by the field ``rev``, which DVC adds to
 every row when it compares.

@@ -19,7 +19,7 @@ from wsoup.report.accuracy import averages, finetuned_table, paper_tables, zero_
 from wsoup.report.answer import JudgedRun, judge_run, metrics
 from wsoup.report.counts import counts
 from wsoup.report.gains import gains
-from wsoup.report.load import RunParams, load_results
+from wsoup.report.load import RunParams, load_results, recorded
 from wsoup.report.memory import memory_of_searches, memory_table
 from wsoup.report.record import PAGE, Record, is_page
 from wsoup.report.results import Results
@@ -68,8 +68,7 @@ def load_run(sections: Mapping[str, Any], *, artifacts: Artifacts, origin: str) 
     Raises:
         MissingError, MismatchError: a stage has not run, or one of its files is not as it was written.
     """
-    # The record holds only what the report depends on, so that another embed.batch_size changes no report.
-    sections = {name: sections[name] for name in RunParams.model_fields if name in sections}
+    sections = recorded(sections)
     params = parse(RunParams, sections, origin=origin)
     results = load_results(artifacts.results, params=params)
     soup_of_method = {name: method.soup for name, method in params.finetune.methods.items()}

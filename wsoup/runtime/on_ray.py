@@ -65,7 +65,7 @@ class Worker:
 
 def _made_with() -> dict[str, str]:
     """What decides numbers: a digest of this wsoup, and versions of packages."""
-    return {"wsoup": code.digest("wsoup"), **code.installed()}
+    return {"wsoup": code.digest(code.library()), **code.installed()}
 
 
 def run(tasks: Sequence[Callable[[], bytes]], *, label: str) -> Iterator[tuple[int, bytes]]:

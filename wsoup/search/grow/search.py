@@ -66,7 +66,7 @@ class Search:
         if definition.reads_likelihood:
             likelihood = self.ranked.log_likelihood.tolist()
         ranking = [self.ranked.texts, self.ranked.n_correct.tolist(), likelihood, self.ranked.period]
-        kind = code.meanings(code.KINDS / f"{definition.kind}.py")
+        kind = code.digest(code.modules(code.kinds()[definition.kind]))
         return [settings, kind, identity_of_source(self.source, seed=self.seed), ranking]
 
     def part(self, number: int) -> bytes:

@@ -1,0 +1,63 @@
+"""A stage runs the code that artifacts/code.yaml is of, from its start to its end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from processes import run_stage
+from project import Project
+
+from wsoup.base.errors import ChangedError, MismatchError
+from wsoup.disk import code
+from wsoup.pipeline.code_file import as_yaml, check_code, check_code_unchanged, code_files
+from wsoup.pipeline.graph import CODE, Param, Stage
+
+SCORE = Stage("score@words", "python stages score", (Param(CODE, "score"),), (), ())
+
+
+@pytest.fixture
+def tree(in_tmp: Path, monkeypatch) -> Path:
+    """A tree of one stage and one module, whose digest stage `code` has written."""
+    monkeypatch.setattr(code, "ROOT", in_tmp)
+    for name, text in {"stages/score.py": "from wsoup.core import x\n", "wsoup/core/x.py": "X = 1\n"}.items():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(text)
+    Path("artifacts").mkdir()
+    Path(CODE).write_bytes(as_yaml(code.digests(in_tmp / "stages")))
+    return in_tmp
+
+
+def test_the_code_that_was_digested_may_run_and_a_comment_changes_nothing(tree):
+    check_code(SCORE, stages=tree / "stages")
+    Path("wsoup/core/x.py").write_text("# One.\nX = (1)\n")
+    check_code(SCORE, stages=tree / "stages")
+    check_code(None, stages=tree / "stages")
+
+
+def test_other_code_may_not_and_neither_without_the_file(tree):
+    Path("wsoup/core/x.py").write_text("X = 2\n")
+    with pytest.raises(MismatchError, match=r"artifacts/code\.yaml is of other code than stage score@words would run"):
+        check_code(SCORE, stages=tree / "stages")
+    Path(CODE).unlink()
+    with pytest.raises(MismatchError, match=r"does not exist; run `dvc repro code` before `python stages score`"):
+        check_code(SCORE, stages=tree / "stages")
+
+
+def test_an_edit_during_a_run_counts_if_it_means_something(tree):
+    since = code_files(SCORE, stages=tree / "stages")
+    assert {path.name for path in since} == {"score.py", "x.py"}
+    check_code_unchanged(SCORE, stages=tree / "stages", since=since)
+    Path("wsoup/core/x.py").write_text("X = 1  # one\n")
+    check_code_unchanged(SCORE, stages=tree / "stages", since=since)
+    Path("wsoup/core/x.py").write_text("X = 1 + 1\n")
+    with pytest.raises(ChangedError, match=r"core/x\.py changed while score@words ran: its results do not belong"):
+        check_code_unchanged(SCORE, stages=tree / "stages", since=since)
+
+
+def test_a_stage_that_is_run_by_hand_after_an_edit_says_what_to_run(project: Project) -> None:
+    project.edit_code("wsoup/core/scoring.py", "wins = own > best", "wins = own >= best")
+    refused = run_stage(project.folder, "score", "words", code=1, root=project.folder)
+    assert refused.count("\n") == 1
+    assert "run `dvc repro score@words`, which runs stage code before it" in refused
+    run_stage(project.folder, "embed", "photo", root=project.folder)

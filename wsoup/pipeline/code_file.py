@@ -1,0 +1,100 @@
+"""artifacts/code.yaml: what the code of each stage means, and whether a stage is about to run that code.
+
+A stage that is run by hand, or by ``dvc repro --single-item``, may follow an edit that stage `code` has not seen. It
+then refuses to run, since DVC would record its results under the digest of other code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+
+from wsoup.base.errors import ChangedError, MismatchError
+from wsoup.disk import code
+from wsoup.params.reading import read_yaml
+from wsoup.pipeline.graph import CODE, Stage, value_at
+from wsoup.pipeline.installed import RECORD
+from wsoup.pipeline.unchanged import state_of
+
+HEAD = "# What the code of each stage means (stage `code`): a comment changes nothing here, an operator its stages.\n"
+
+
+def as_yaml(digests: Mapping[str, object]) -> bytes:
+    """The content of artifacts/code.yaml."""
+    return (HEAD + yaml.safe_dump(dict(digests))).encode()
+
+
+def digest_of(stage: Stage, *, stages: Path) -> str:
+    """The digest of the code that a stage would run now.
+
+    Args:
+        stage: it names its key in artifacts/code.yaml, such as ``score`` or ``soup.chains``.
+        stages: the folder of the scripts.
+    """
+    return code.digest(_files(stage, stages=stages))
+
+
+def _files(stage: Stage, *, stages: Path) -> list[Path]:
+    name, _, kind = str(stage.code_key).partition(".")
+    files = [stages / f"{name}.py"]
+    if kind:
+        files.append(code.kinds()[kind])
+    return code.modules(*files)
+
+
+def check_code(stage: Stage | None, *, stages: Path) -> None:
+    """Compare the code that a stage is about to run with artifacts/code.yaml.
+
+    Raises:
+        MismatchError: the file is not there, or is of other code. Nothing is compared for a stage that names no code.
+    """
+    if stage is None or stage.code_key is None:
+        return
+    if not Path(CODE).is_file():
+        raise MismatchError(f"{CODE} does not exist; run `dvc repro code` before `{stage.command}`")
+    if value_at(read_yaml(CODE), stage.code_key) != digest_of(stage, stages=stages):
+        first = "run `wsoup init .` and then " if (stages.parent / RECORD).is_file() else "run "
+        raise MismatchError(
+            f"{CODE} is of other code than stage {stage.name} would run now, so its results would be recorded wrongly;"
+            f" {first}`dvc repro {stage.name}`, which runs stage code before it"
+        )
+
+
+def code_files(stage: Stage | None, *, stages: Path) -> dict[Path, object]:
+    """The state of each file of a stage's code, for `check_code_unchanged`."""
+    if stage is None or stage.code_key is None:
+        return {}
+    return {file: state_of(file) for file in _files(stage, stages=stages)}
+
+
+def check_code_unchanged(stage: Stage | None, *, stages: Path, since: Mapping[Path, object]) -> None:
+    """Compare the code of a stage at its end with that at its start.
+
+    Raises:
+        ChangedError: a file has another meaning now; a comment may be edited.
+    """
+    edited = [file for file, state in since.items() if state_of(file) != state]
+    if stage is None or not edited:
+        return
+    if value_at(read_yaml(CODE), str(stage.code_key)) != digest_of(stage, stages=stages):
+        raise ChangedError(
+            f"{edited[0]} changed while {stage.name} ran: its results do not belong to the present code, and DVC does "
+            "not record them; run `dvc repro` again"
+        )
+
+
+def check_tree(script: Path) -> None:
+    """Raise MismatchError if another wsoup would run than that of the script's tree, which DVC has hashed."""
+    import wsoup
+
+    tree = script.parents[1]
+    beside = tree / "wsoup"
+    used = Path(wsoup.__file__).resolve().parent
+    # In a pipeline folder this is a file (`wsoup.pipeline.installed`).
+    if beside.is_dir() and beside != used:
+        raise MismatchError(
+            f"{script} would run {used}, not {beside} beside it; run it from {tree} as "
+            f"`python stages {script.stem}` and clear PYTHONPATH"
+        )
