@@ -20,7 +20,6 @@ pytestmark = ON_CUDA
 DATASETS = ("photo", "other", "dim")
 SOUPS = {
     "top": {"kind": "top", "pool": "words", "m": 2, "k1": 4, "rank_by": "count_k2"},
-    "joint": {"kind": "joint", "pool": "words", "k0": 4, "k1": 12, "patience": 6, "m": 2, "max_words": 3},
 }
 TOLERANCE = {"fp32": 1e-3, "reference": 1e-5, "bf16": 2e-2, "fp16": 1e-2}
 """Largest distance of an image feature from the CPU's; by default fp32 convolutions use TF32."""

@@ -14,6 +14,8 @@ from processes import ROOT, run_module
 
 FACTS = {
     "a soup kind": """
+        import json
+        import math
         import numpy as np
         import torch
         from types import SimpleNamespace
@@ -26,13 +28,20 @@ FACTS = {
         brief = TypeAdapter(Soups).validate_python({"b": {"kind": "shortest", "pool": "words", "m": 2, "k1": 3}})["b"]
         ranked = Ranked(["sharp", "red", "wet", "a"], np.array([4, 3, 2, 1]), np.zeros(4), False, NOTHING)
         class Images:
-            subsets = {1: [0]}
+            subsets = {1: [0, 1]}
             encoder = SimpleNamespace(device=torch.device("cpu"))
             def images_of(self, seed):
-                return None
-        meter.Meter.count = lambda its, texts: np.ones(len(texts), int)
+                return torch.eye(2), torch.arange(2)
+        degrees = {"red": (0, 210), "wet": (210, 60), "sharp": (90, 90), "": (0, 0)}  # of both classes, on a circle
+        def features(its, texts):
+            angles = torch.tensor([degrees[text] for text in texts]) * math.pi / 180
+            return torch.stack([angles.cos(), angles.sin()], dim=-1)
+        meter.Meter.features = features
+        meter.Meter.blocks = lambda its, texts: iter([features(its, texts)])
+        meter.Meter.count = lambda its, texts: np.ones(len(texts), int)  # of each text alone
         meter.Meter.cost = lambda its: NOTHING
-        assert b'"red"' in (part := Search(brief, ranked, Images(), 1).part(0)) and b'"sharp"' not in part
+        members = json.loads(Search(brief, ranked, Images(), 1).part(0))["members"]
+        assert [(member["text"], member["n_correct"]) for member in members] == [("red", 1), ("wet", 2)]
     """,
     "a loss": """
         import torch

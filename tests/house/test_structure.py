@@ -13,8 +13,8 @@ import yaml
 from project import ROOT, stage_module
 
 from wsoup.disk import code
+from wsoup.params.graph import CODE, read_graph
 from wsoup.pipeline import packages
-from wsoup.pipeline.graph import CODE, read_graph
 from wsoup.search.grow.all_kinds import SoupParams
 
 ORDER = ["base", "disk", "core", "params", "statistics", "runtime", "towers", "datasets", "images", "texts"]

@@ -10,8 +10,8 @@ from project import Project
 
 from wsoup.base.errors import ChangedError, MismatchError
 from wsoup.disk import code
+from wsoup.params.graph import CODE, Param, Stage
 from wsoup.pipeline.code_file import as_yaml, check_code, check_code_unchanged, code_files
-from wsoup.pipeline.graph import CODE, Param, Stage
 
 SCORE = Stage("score@words", "python stages score", (Param(CODE, "score"),), (), ())
 

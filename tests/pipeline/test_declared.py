@@ -15,9 +15,9 @@ import pytest
 import yaml
 from project import PLANE, SOFT, Project, call_stage, write_params
 
+from wsoup.params.graph import Stage, graph_of, read_graph
 from wsoup.params.reading import read_yaml
 from wsoup.params.section import Section, Sections
-from wsoup.pipeline.graph import Stage, graph_of, read_graph
 
 ENCODER = {"pretrained": "encoder/tiny.safetensors", "config": "encoder/tiny-clip.json", "watch": "encoder"}
 """The encoder's files inside of the project: a stage without the dep does not have them."""

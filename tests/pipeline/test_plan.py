@@ -13,7 +13,7 @@ from project import ROOT, Project, miniature_params
 from repository import make_dvc_folder
 
 from wsoup.base.errors import ParamsError
-from wsoup.pipeline.graph import read_graph
+from wsoup.params.graph import read_graph
 from wsoup.pipeline.needs import Need, Needs
 from wsoup.pipeline.params import parse_params
 from wsoup.pipeline.plan import Planned, hours, plan, too_large

@@ -12,7 +12,7 @@ import yaml
 from processes import run_stage
 from project import METHODS, ROOT, Project
 
-from wsoup.pipeline.graph import CODE
+from wsoup.params.graph import CODE
 
 TRAINED = {f"{stage}@{method}" for stage in ("finetune", "evaluate_tuned") for method in METHODS}
 LAYOUT = '''"""A user's own layout."""

@@ -10,6 +10,8 @@ from wsoup.report.fed import fed_rows
 from wsoup.report.record import Record
 
 PARAMS: dict[str, Any] = {
+    "source": "photo",
+    "datasets": {"photo": {}, "art": {}},
     "soups": {"word": {"pool": "words"}, "descriptor": {"pool": "descriptors"}, "word_curve": {"pool": "words"}},
     "finetune": {
         "iterations": 750,
@@ -19,26 +21,38 @@ PARAMS: dict[str, Any] = {
     "report": {"soup": "word", "method": "coop_diverse"},
 }
 RUN = Record(answer=[], params=PARAMS, soup="word", mode="centroid", members=[], rows={})
-OF_SELECTION = ["word soup", "coop_diverse", "head ridge", "descriptor soup", "coop"]
-EVERY = [*OF_SELECTION, "class name", "80 templates", "random texts", "Waffle"]
 MAIN = ["word soup", "coop_diverse", "head ridge"]
+DRAWN = ["random texts", "Waffle"]
+OFFSETS = ["word soup, offsets", "descriptor soup, offsets"]
+OF_SELECTION = [*MAIN, "descriptor soup", "coop"]
+EVERY = [*OF_SELECTION, "class name", "80 templates", *DRAWN, "texts of params.yaml", *OFFSETS]
+OF_WORDS = ["word soup", "coop_diverse"]
+OF_DESCRIPTORS = ["head ridge", "descriptor soup"]
+WORD, DESCRIPTOR = OFFSETS
 
 
 @pytest.mark.parametrize(
     ("param", "fed"),
     [
         ("encoder.model", EVERY),
-        ("datasets.photo.root", EVERY),
-        ("fewshot.shots", OF_SELECTION),
-        ("candidates.on_long_text", [*OF_SELECTION, "random texts", "Waffle"]),
-        ("candidates.words.count", ["word soup", "coop_diverse", "random texts", "Waffle"]),
-        ("candidates.descriptors.paths", ["head ridge", "descriptor soup", "random texts", "Waffle"]),
-        ("soups.word.k0", ["word soup", "coop_diverse"]),
+        ("datasets.art.root", EVERY),
+        ("embed.on_bad_image", EVERY),
+        ("source", EVERY),
+        ("fewshot.shots", [*OF_SELECTION, *OFFSETS]),
+        ("seeds", [*OF_SELECTION, *DRAWN, *OFFSETS]),
+        ("candidates.on_long_text", [*MAIN, "descriptor soup", *DRAWN, *OFFSETS]),
+        ("candidates.words.count", [*OF_WORDS, "Waffle", WORD]),
+        ("candidates.descriptors.paths", [*OF_DESCRIPTORS, *DRAWN, DESCRIPTOR]),
+        ("soups.word.k0", [*OF_WORDS, WORD]),
         ("soups.word_curve.m", MAIN),  # which feeds no row
-        ("soups.descriptor.m", ["head ridge", "descriptor soup"]),
+        ("soups.descriptor.m", [*OF_DESCRIPTORS, DESCRIPTOR]),
         ("finetune.iterations", ["coop_diverse", "coop"]),
+        ("finetune.ema", ["coop_diverse", "coop"]),
         ("finetune.methods.coop.learning_rate", ["coop"]),
         ("heads.ridge.kind", ["head ridge"]),
+        ("evaluate.offsets", OFFSETS),
+        ("evaluate.texts", ["texts of params.yaml"]),
+        ("evaluate.baseline_m", DRAWN),
         ("report.soup", ["word soup"]),
         ("report.mode", ["word soup"]),
         ("report.method", ["coop_diverse"]),

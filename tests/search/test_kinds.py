@@ -6,12 +6,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import torch
 
 from wsoup.base.errors import PoolError
 from wsoup.core.member import NOTHING
-from wsoup.core.scoring import normalize
-from wsoup.search.grow.joint import JointSoup, fitted_scale, joint_soup, likely_on
 from wsoup.search.grow.sample import SampleSoup, drawn, drawn_from
 from wsoup.search.grow.top import TopSoup
 from wsoup.search.rank.ranking import Ranked
@@ -71,101 +68,3 @@ def test_a_sample_of_the_whole_pool_is_the_same_however_the_pool_is_ranked():
     for order in (WORDS, WORDS[::-1], sorted(WORDS)):
         members = definition.members(ranked(order, np.arange(40), np.zeros(40)), SimpleNamespace(seed=3), part=0)
         assert [member.text for member in members] == expected
-
-
-# ------------------------------------------------------------------------------------------------ soup-aware growth
-
-
-def text_features(text: str) -> torch.Tensor:
-    """A made-up encoder: features (4, 6) of a text with four classes, different for every text."""
-    generator = torch.Generator().manual_seed(sum(ord(c) * 31**i for i, c in enumerate(text)) % 2**31)
-    anchors = torch.eye(4, 6) * 1.5
-    return normalize(anchors + torch.randn(4, 6, generator=generator))
-
-
-def encode(texts) -> torch.Tensor:
-    return torch.stack([text_features(text) for text in texts])
-
-
-def images_of_classes(n: int = 60) -> tuple[torch.Tensor, torch.Tensor]:
-    generator = torch.Generator().manual_seed(5)
-    labels = torch.arange(n) % 4
-    return normalize(torch.eye(4, 6)[labels] + 0.6 * torch.randn(n, 6, generator=generator)), labels
-
-
-def plain_likelihood(images, labels, soup: list[torch.Tensor], scale: float) -> float:
-    """Mean log softmax of the labels by the centroid of some texts, in float64, one image at a time."""
-    centroid = torch.nn.functional.normalize(torch.stack(soup).double().mean(dim=0), dim=-1)
-    values = []
-    for x, y in zip(images.double(), labels.tolist(), strict=True):
-        logits = scale * (centroid @ x)
-        values.append(float(logits[y] - torch.logsumexp(logits, dim=0)))
-    return sum(values) / len(values)
-
-
-def one_by_one_joint_soup(images, labels, *, draws, max_words, scale):
-    """From the definition: keep a list of finished texts and try one word after the other."""
-    finished: list[str] = []
-    for first, *candidates in draws:
-        chain = [first]
-
-        def value(words: list[str]) -> float:
-            texts = [*finished, " ".join(words)]
-            return plain_likelihood(images, labels, [text_features(text) for text in texts], scale)
-
-        bar = value(chain)
-        for word in candidates:
-            if len(chain) == max_words:
-                break
-            if (longer := value([*chain, word])) > bar:
-                chain, bar = [*chain, word], longer
-        finished.append(" ".join(chain))
-    return finished
-
-
-GROWTH = JointSoup(kind="joint", pool="words", m=3, k0=5, k1=30, patience=25, max_words=4)
-
-
-def draws_of(seed: int) -> list[list[str]]:
-    return [GROWTH.draw(WORDS, member=member, seed=seed) for member in range(GROWTH.m)]
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_joint_growth_equals_the_plain_loop(seed):
-    images, labels = images_of_classes()
-    draws, measure = draws_of(seed), likely_on(images, labels, scale=8.0)
-    members = joint_soup(draws, features=encode, measure=measure, max_words=4)
-    assert [m.text for m in members] == one_by_one_joint_soup(images, labels, draws=draws, max_words=4, scale=8.0)
-    assert max(len(m.trace) for m in members) > 1, "the seed should give chains that grow"
-    total = torch.zeros(())
-    for member in members:
-        total = total + text_features(member.text)
-        nearest = [max(range(4), key=(normalize(total) @ image).tolist().__getitem__) for image in images]
-        assert member.n_correct == sum(a == b for a, b in zip(nearest, labels.tolist(), strict=True))
-
-
-def test_a_soup_is_measured_the_same_alone_and_in_a_batch():
-    images, labels = images_of_classes()
-    measure = likely_on(images, labels, scale=8.0)
-    block = encode([f"text {i}" for i in range(40)])
-    together = measure(block)
-    alone = [measure(block[i : i + 1]) for i in range(40)]
-    assert together[0] == [values[0] for values, _ in alone]
-    assert together[1] == [counts[0] for _, counts in alone]
-
-
-def test_the_fitted_scale_is_the_likeliest():
-    images, labels = images_of_classes()
-    texts = text_features("anything")
-    scale = fitted_scale(images, labels, texts)
-    likely = {s: plain_likelihood(images, labels, [texts], s) for s in (scale * 0.9, scale, scale * 1.1)}
-    assert max(likely, key=likely.__getitem__) == scale
-    assert 1 < scale < 1000
-
-
-def test_the_scale_of_perfect_and_hopeless_classifiers_is_bounded():
-    """With own scores 0.001 above the others the likelihood rises to the upper bound, and beyond."""
-    images, labels = torch.eye(4), torch.arange(4)
-    assert 30 < fitted_scale(images, labels, torch.eye(4)) <= 1000
-    assert fitted_scale(images, labels, 0.001 * torch.eye(4)) == 1000
-    assert fitted_scale(images, labels.flip(0), torch.eye(4)) == pytest.approx(1)

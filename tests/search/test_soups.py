@@ -19,7 +19,8 @@ from wsoup.core.soup import Soup
 from wsoup.disk.store import write_table
 from wsoup.search.candidates.pools import common_words
 from wsoup.search.grow.all_kinds import SoupParams
-from wsoup.search.grow.joint import fitted_scale, joint_soup, likely_on
+from wsoup.search.grow.greedy import GreedySoup
+from wsoup.search.grow.kind import AnySoup
 from wsoup.search.grow.sample import drawn as sampled
 from wsoup.search.grow.search import Search
 from wsoup.search.rank.meter import Meter, cost_of
@@ -35,7 +36,6 @@ KINDS = {
     "chains": {"m": 3, **GROWTH},
     "top": {"m": 3, "k1": 12, "rank_by": "count_k2"},
     "sample": {"m": 3, "k1": 12},
-    "joint": {"m": 3, **GROWTH},
 }
 
 
@@ -104,9 +104,8 @@ def test_resume_keys_hold_what_a_part_depends_on_and_nothing_of_another_seed(kin
     )
 
 
-@pytest.mark.parametrize("kind", ["chains", "joint"])
-def test_every_chain_has_its_own_draw(kind, source, ranked):
-    definition = define(kind)
+def test_every_chain_has_its_own_draw(source, ranked):
+    definition = define("chains")
     members, _ = build(definition, source=source, ranked=ranked)
     drawn = [definition.draw(ranked.texts, member=i, seed=1)[0] for i in range(3)]
     assert [member.trace[0].added for member in members] == drawn
@@ -123,7 +122,7 @@ def test_a_soup_is_of_its_seeds_draws_and_images(kind, seed, source, ranked):
     soup = search.soup(map(search.part, range(definition.parts)), made_with={})
     assert soup.seed == seed
     assert {member.n_images for member in soup.members} == {45 if seed == 1 else 30}
-    if kind in ("chains", "joint"):
+    if kind == "chains":
         drawn = [definition.draw(ranked.texts, member=i, seed=seed)[0] for i in range(3)]
         assert [member.trace[0].added for member in soup.members] == drawn
     if kind == "sample":
@@ -153,27 +152,27 @@ def test_final_counts_are_of_the_texts_that_are_evaluated(kind, period, source, 
     """With their final period; of the soup up to a member where the search judged soups, else of the member alone."""
     members, _ = build(define(kind), source=source, ranked=replace(ranked, period=period))
     features = torch.cat(list(source.text_blocks([member.text for member in members], period=True)))
-    judged = features.cumsum(dim=0) if kind in ("greedy", "joint") else features
+    judged = features.cumsum(dim=0) if kind == "greedy" else features
     counts = decide(*source.images_of(1), normalize(judged)).right.sum(dim=1).tolist()
     assert [member.n_correct for member in members] == counts
 
 
-def test_joint_growth_judges_at_the_scale_of_the_class_names_own_prompts(source, ranked):
-    """With their final period; at the scale of those without it other words would be chosen for these images."""
-    images = normalize(torch.randn(60, 16, generator=torch.Generator().manual_seed(5)))
-    here = replace(source, image_features=images)
-    definition = define("joint")
-    meter = Meter(here, seed=1, period=False)
-    draws = [definition.draw(ranked.texts, member=i, seed=1) for i in range(3)]
-    chosen = {}
-    for period in ("", "."):
-        names = here.text_encoder.encode([f"a photo of a {name}{period}" for name in NAMES])
-        measure = likely_on(*meter.images, scale=fitted_scale(*meter.images, names))
-        members = joint_soup(draws, features=meter.features, measure=measure, max_words=3)
-        chosen[period] = [member.text for member in members]
-    assert chosen[""] != chosen["."]
-    members, _ = build(definition, source=here, ranked=ranked)
-    assert [member.text for member in members] == chosen["."]
+def test_a_kind_must_say_how_its_members_are_counted(source, ranked):
+    """A default would count the members of a kind that judges whole soups alone, without a word."""
+
+    class Careless(GreedySoup):
+        final_counts = AnySoup.final_counts
+
+    careless = Careless(kind="greedy", pool="words", m=2)
+    with pytest.raises(NotImplementedError):
+        Search(careless, ranked, source, 1)._counted([Member("a", 1)])
+
+
+def test_a_soup_says_how_it_was_searched(source, ranked):
+    definition = define("chains", k0=3)
+    search = Search(definition, ranked, source, 1)
+    soup = search.soup(map(search.part, range(definition.parts)), made_with={})
+    assert soup.definition == {"kind": "chains", "pool": "words", "m": 3, **GROWTH, "k0": 3}
 
 
 def test_the_class_name_is_counted_beside_the_first_part_alone(source, ranked):
@@ -203,7 +202,6 @@ def test_a_pool_that_is_too_small_is_refused(source, ranked):
     [
         (define("greedy", m=3), None, 1),
         (define("chains", m=3, k0=2, k1=9), ("k1", 9), 3),
-        (define("joint", m=3, k0=2, k1=9), ("k1", 9), 1),
         (define("top", m=3, k1=9), ("k1", 9), 1),
         (define("sample", m=3, k1=9), ("k1", 9), 1),
         (define("sample", m=3, k1=None), ("m", 3), 1),

@@ -43,6 +43,9 @@ def show(soup: Soup) -> Group:
             cells.append(escape(growth))
         table.add_row(*cells)
     lines = [Text(summary(soup))]
+    settings = [f"{key} {value}" for key, value in soup.definition.items() if key != "kind"]
+    if settings:
+        lines.append(Text(shown(f"searched with {', '.join(settings)}")))
     if soup.class_name_correct is not None:
         n_images = next((member.n_images for member in soup.members if member.n_images), 0)
         lines.append(Text(f"class name alone: {soup.class_name_correct} of {n_images} correct"))

@@ -13,8 +13,6 @@ from wsoup.base.arguments import Natural, Words
 REVALIDATED = ConfigDict(revalidate_instances="always")
 """Values built in memory are validated like those read from a file."""
 Total = Annotated[int, Field(ge=0, lt=10**30, strict=True)]
-COUNTED_TOGETHER = ("greedy", "joint")
-"""Kinds of soup in which a member's count is that of the soup up to and including it."""
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,8 @@ class Soup:
         class_name_correct: correct answers of the bare class name on the members' images, with its final period; None
             if nothing was counted.
         cost: of its ``ranking`` and its ``search``; empty if unknown.
+        definition: its entry of section ``soups`` (pool, k0, k1, patience, m, ...), by which it was searched; empty if
+            unknown.
     """
 
     kind: Words
@@ -66,6 +68,7 @@ class Soup:
     preprocessing: Preprocessing = field(default_factory=dict)
     class_name_correct: Natural | None = None
     cost: Mapping[str, Cost] = field(default_factory=dict)
+    definition: Mapping[Words, Plain] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         texts = [repr(text) for text in self.texts[:3]]
@@ -191,7 +194,7 @@ def together(soups: Sequence[Soup], *, origin: str | Path) -> Soup:
     """
     first, *others = soups
     for other in others:
-        if (other.kind, other.template) != (first.kind, first.template):
+        if (other.kind, other.template, other.definition) != (first.kind, first.template, first.definition):
             raise MismatchError(f"{origin} holds soups of several definitions; run `dvc repro` to make them again")
         store.check_encoder(other.encoder, expected=first.encoder, where=origin)
     if not others:

@@ -121,6 +121,8 @@ class Method:
         offsets: whether each member is also repeated at other token offsets, for which models.
         tuned: whether finetuned models have it, too.
         soup: name in params.yaml, for a soup.
+        pools: where texts come from that are no soup's.
+        keys: of params.yaml that decide the texts, besides the pools and how many are drawn.
     """
 
     name: str
@@ -133,6 +135,8 @@ class Method:
     offsets: Literal["never", "pretrained", "always"] = "never"
     tuned: bool = True
     soup: str | None = None
+    pools: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
 
 
 def _ensemble(material: Material, dataset: PromptSource) -> Sequence[Sequence[str]]:
@@ -172,7 +176,7 @@ def _random_chains(material: Material, seed: int, m: int) -> Sequence[str]:
 
 
 CLASS_NAME = Method("class_name", lambda material, seed, m: [""], by_seed=False)
-ENSEMBLE = Method("ensemble", prompts=_ensemble, by_seed=False, tuned=False)
+ENSEMBLE = Method("ensemble", prompts=_ensemble, by_seed=False, tuned=False, keys=("evaluate.ensemble",))
 GPT = Method("gpt", prompts=_gpt, by_seed=False)
 RANDOM_DESCRIPTORS = Method(
     "random_descriptors",
@@ -181,10 +185,27 @@ RANDOM_DESCRIPTORS = Method(
     sized=True,
     alone=True,
     offsets="pretrained",
+    pools=("descriptors",),
+    keys=("seeds",),
 )
-WAFFLE = Method("waffle", _waffle, drawn=True, sized=True, offsets="pretrained")
-RANDOM_CHAINS = Method("random_chains", _random_chains, sized=True, alone=True, tuned=False)
-UPPER_BOUND = Method("upper_bound", lambda material, seed, m: material.upper_bound, by_seed=False, sized=True)
+WAFFLE = Method(
+    "waffle",
+    _waffle,
+    drawn=True,
+    sized=True,
+    offsets="pretrained",
+    pools=("words", "descriptors"),
+    keys=("seeds", "candidates.waffle"),
+)
+RANDOM_CHAINS = Method("random_chains", _random_chains, sized=True, alone=True, tuned=False, keys=("seeds",))
+UPPER_BOUND = Method(
+    "upper_bound",
+    lambda material, seed, m: material.upper_bound,
+    by_seed=False,
+    sized=True,
+    pools=("descriptors",),
+    keys=("evaluate.survey.descriptors", "evaluate.survey.m"),
+)
 
 BASELINES = (CLASS_NAME, ENSEMBLE, GPT, RANDOM_DESCRIPTORS, WAFFLE, RANDOM_CHAINS)
 PAPER_SOUPS = ("descriptor", "word")

@@ -7,32 +7,27 @@ Images and classes of a dataset are counted elsewhere (`wsoup.datasets.paper`), 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
+from functools import cached_property
 from typing import Any
 
 import yaml
 
 from wsoup.datasets.paper import PAPER, comparable
 from wsoup.disk.files import PRETRAINED
+from wsoup.evaluate.made_from import MadeFrom, made_from
 from wsoup.finetune.params import MethodParams
 from wsoup.paper.tables import QUICK_GELU, encoder_differs, path_of
+from wsoup.params.graph import Graph, graph_of, own_dvc_yaml
 
-SHARED_KEYS = ("iterations", "batch_size", "batches", "momentum", "weight_decay", "logit_scale", "ema", "augment")
-"""Keys of section finetune that all methods share."""
+DEFINITIONS = ("soups.", "finetune.methods.")
+"""Sections of which every key matters, whether the paper states it or not."""
 AS_FINE = {"encoder.precision": ("reference", "fp16")}
 """Values as good as the paper's: the authors' own texts and images are in half precision."""
 BY_CLASS = {"ensemble": ("baseline_template",), "gpt": ("baseline_template", "gpt_names", "gpt_wording")}
 """Beginning of the key of a row whose texts differ by class -> keys of a dataset that they depend on."""
-DRAWN_FROM = {
-    "random_descriptors": ("descriptors",),
-    "upper_bound": ("descriptors",),
-    "waffle": ("words", "descriptors"),
-}
-"""Beginning of a row's key, which is not a soup's -> pools that its texts come from."""
-DRAWN = ("random_descriptors", "waffle")
-"""Beginnings of rows whose number of texts params.yaml sets."""
 
 
 @dataclass(frozen=True)
@@ -43,13 +38,11 @@ class Settings:
         values: by dotted key of params.yaml.
         pools: ``words``, ``descriptors`` -> count and digest of the texts; unknown pools are left out.
         differs: of the paper: known differences of rows whatever the settings, by name; see `differs_always`.
-        depends: of the paper: keys that decide a row, by pattern of its key.
     """
 
     values: Mapping[str, object]
     pools: Mapping[str, Mapping[str, object]]
     differs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    depends: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @classmethod
     def of_run(cls, sections: Mapping[str, object], *, pools: Mapping[str, Mapping[str, object]]) -> Settings:
@@ -62,7 +55,6 @@ class Settings:
         sections = yaml.safe_load(path_of("settings.yaml").read_text(encoding="utf-8"))
         pools = sections.pop("pools")
         differs = sections.pop("differs")
-        depends = sections.pop("depends")
         methods = {}
         written = yaml.safe_load(path_of("methods.yaml").read_text(encoding="utf-8"))
         for name, method in written.items():
@@ -70,7 +62,17 @@ class Settings:
             # With its defaults, as a run's params.yaml is compared.
             methods[name] = MethodParams.model_validate(method).model_dump(mode="json", by_alias=True)
         sections["finetune"]["methods"] = methods
-        return cls(flat(sections), pools, differs, depends)
+        return cls(flat(sections), pools, differs)
+
+    @cached_property
+    def sections(self) -> dict[str, Any]:
+        """The values as in params.yaml."""
+        return nested(self.values)
+
+    @cached_property
+    def graph(self) -> Graph:
+        """What feeds what, with these settings."""
+        return graph_of(own_dvc_yaml(), params=self.sections)
 
     def below(self, *prefixes: str) -> list[str]:
         """Every key that is one of `prefixes` or below one."""
@@ -126,37 +128,33 @@ def differing(run: Settings, *, paper: Settings, variant: str, row: str) -> list
     method = f"finetune.methods.{variant}"
     if variant != PRETRAINED and not paper.below(method):
         return [f"{method}: the paper has no such method"]
-    soups = _soups(run, variant=variant, row=row)
-    prefixes = _deciding(row, variant=variant, soups=soups, paper=paper)
+    made = made_from(variant, row, params=run.sections)
     phrases = []
-    keys = dict.fromkeys([*paper.below(*prefixes), *run.below(*prefixes)])
-    for key in keys:
+    for key in _deciding(made, run=run, paper=paper):
         ours = run.values.get(key)
         theirs = paper.values.get(key)
-        # Snapshots only observe, and lists of words are marked by `differs_always`.
-        if key.endswith(".tune.words") or ".snapshots" in key:
-            continue
         if ours != theirs and ours not in AS_FINE.get(key, ()):
             phrases.append(f"{key}: {_shown(ours)}, the paper's {_shown(theirs)}")
-    if variant != PRETRAINED or soups:
+    if made.selected:
         phrases += images_differ(run)
     by_class, _, _ = row.partition("_")
     phrases += _baselines_differ(run, keys=BY_CLASS.get(by_class, ()))
-    for pool in _pools_behind(row, variant=variant, soups=soups, run=run, paper=paper):
-        phrases += _pool_differs(pool, run, paper)
+    # The authors' list of Waffle's texts takes nothing from the pools.
+    if not (row.startswith("waffle") and _has_list(paper.differs["waffle"], run, variant=variant)):
+        for pool in made.pools:
+            phrases += _pool_differs(pool, run, paper)
     return phrases
 
 
-def _pools_behind(row: str, *, variant: str, soups: Sequence[str], run: Settings, paper: Settings) -> list[str]:
-    """The pools that the texts of a row come from, each once."""
-    pools = [_pool_of(soup) for soup in soups]
-    has_waffle_list = row.startswith("waffle") and _has_list(paper.differs["waffle"], run, variant=variant)
-    # The authors' list takes nothing from the pools.
-    if not has_waffle_list:
-        for start, drawn_from in DRAWN_FROM.items():
-            if row.startswith(start):
-                pools += drawn_from
-    return list(dict.fromkeys(pools))
+def _deciding(made: MadeFrom, *, run: Settings, paper: Settings) -> list[str]:
+    """The keys that decide a row and that the paper states, and all keys of its own soup and method."""
+    stated: dict[str, None] = {}
+    for section in made.deciding(run.graph):
+        stated |= dict.fromkeys(paper.below(section))
+        if section.startswith(DEFINITIONS):
+            stated |= dict.fromkeys(run.below(section))
+    # Snapshots only observe, and lists of words are marked by `differs_always`.
+    return [key for key in stated if not key.endswith(".tune.words") and ".snapshots" not in key]
 
 
 def images_differ(run: Settings) -> Iterable[str]:
@@ -213,35 +211,6 @@ def _baselines_differ(run: Settings, *, keys: Iterable[str]) -> Iterable[str]:
                     yield f"{place}: {_shown(our_value)}, the paper's {_shown(their_value)}"
 
 
-def _soups(run: Settings, *, variant: str, row: str) -> list[str]:
-    """Soups of params.yaml that the row is evaluated with or its model was trained over."""
-    names = []
-    evaluated_with, is_soup, _ = row.partition("_soup")
-    if is_soup:
-        names.append(evaluated_with)
-    trained_over = run.values.get(f"finetune.methods.{variant}.soup")
-    if trained_over not in (None, "class_name"):
-        names.append(str(trained_over))
-    return list(dict.fromkeys(names))
-
-
-def _deciding(row: str, *, variant: str, soups: Sequence[str], paper: Settings) -> list[str]:
-    """Keys and sections that a row depends on."""
-    is_tuned = variant != PRETRAINED
-    keys: list[str] = []
-    for pattern, deciding in paper.depends.items():
-        if fnmatch(row, pattern):
-            keys += deciding
-    if row.startswith(DRAWN):
-        keys.append("evaluate.tuned_baseline_m" if is_tuned else "evaluate.baseline_m")
-    if is_tuned:
-        keys += ["seeds", "fewshot.shots", f"finetune.methods.{variant}"]
-        keys += [f"finetune.{key}" for key in SHARED_KEYS]
-    for soup in soups:
-        keys += [f"soups.{soup}", f"candidates.{_pool_of(soup)}.period"]
-    return keys
-
-
 def _has_list(known: Mapping[str, Any], run: Settings, *, variant: str) -> bool:
     """Whether the run draws a row, or a method its start, from the authors' list that would take a mark away."""
     lists = known.get("unless", {})
@@ -251,11 +220,6 @@ def _has_list(known: Mapping[str, Any], run: Settings, *, variant: str) -> bool:
     if "words" in lists and not starts_from_pool:
         return False
     return any(run.pools.get(pool, {}).get("digest") == digest for pool, digest in lists.items())
-
-
-def _pool_of(soup: str) -> str:
-    """The pool of one of the paper's soups."""
-    return "descriptors" if soup == "descriptor" else "words"
 
 
 def _pool_differs(pool: str, run: Settings, paper: Settings) -> Iterable[str]:
@@ -284,6 +248,22 @@ def flat(value: object, *, prefix: str = "") -> dict[str, object]:
         key = f"{prefix}.{name}" if prefix else str(name)
         leaves |= flat(part, prefix=key)
     return leaves
+
+
+def nested(values: Mapping[str, object]) -> dict[str, Any]:
+    """Dotted keys as nested mappings: the inverse of `flat`.
+
+    >>> nested({"a.b": 1, "c": [2]})
+    {'a': {'b': 1}, 'c': [2]}
+    """
+    sections: dict[str, Any] = {}
+    for key, value in values.items():
+        *outer, last = key.split(".")
+        section = sections
+        for name in outer:
+            section = section.setdefault(name, {})
+        section[last] = value
+    return sections
 
 
 def _shown(value: object) -> str:

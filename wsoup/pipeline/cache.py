@@ -18,7 +18,7 @@ from wsoup.base.errors import MismatchError, MissingError
 from wsoup.disk import cache_folder, code
 from wsoup.disk.atomic import half_written, remove
 from wsoup.disk.shards import Owner
-from wsoup.pipeline.graph import DVC_YAML, read_graph
+from wsoup.params.graph import DVC_YAML, read_graph
 
 
 class Entry(NamedTuple):

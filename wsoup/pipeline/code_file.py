@@ -13,8 +13,8 @@ import yaml
 
 from wsoup.base.errors import ChangedError, MismatchError
 from wsoup.disk import code
+from wsoup.params.graph import CODE, Stage, value_at
 from wsoup.params.reading import read_yaml
-from wsoup.pipeline.graph import CODE, Stage, value_at
 from wsoup.pipeline.installed import RECORD
 from wsoup.pipeline.unchanged import state_of
 

@@ -4,8 +4,8 @@ import difflib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from wsoup.params.graph import DVC_YAML, PARAMS, Graph, read_graph, value_at
 from wsoup.params.reading import read_yaml
-from wsoup.pipeline.graph import DVC_YAML, PARAMS, Graph, read_graph, value_at
 
 
 def missing_keys(params: str | Path = PARAMS) -> Iterator[str]:

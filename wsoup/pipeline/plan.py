@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from wsoup.base.errors import ParamsError
-from wsoup.pipeline.graph import PARAMS
+from wsoup.params.graph import PARAMS
 from wsoup.pipeline.needs import Need, Needs
 from wsoup.pipeline.params import load_params
 from wsoup.pipeline.status import reasons

@@ -23,8 +23,8 @@ from wsoup.disk import code
 from wsoup.disk.atomic import check_no_link, remove_half_written
 from wsoup.disk.cache_folder import make_cache_dir
 from wsoup.disk.shards import Owner
+from wsoup.params.graph import Graph, read_graph
 from wsoup.pipeline.code_file import check_code, check_code_unchanged, check_tree, code_files
-from wsoup.pipeline.graph import Graph, read_graph
 from wsoup.pipeline.packages import check_packages
 from wsoup.pipeline.params import load_params
 from wsoup.pipeline.strays import remove_strays

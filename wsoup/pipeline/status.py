@@ -19,7 +19,7 @@ from dvc.scm import NoSCM
 
 from wsoup.base.errors import MismatchError, MissingError, one_line
 from wsoup.disk import code
-from wsoup.pipeline.graph import CODE, DVC_YAML, PARAMS, value_at
+from wsoup.params.graph import CODE, DVC_YAML, PARAMS, value_at
 from wsoup.pipeline.lock_file import damaged
 
 

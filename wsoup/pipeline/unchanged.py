@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from wsoup.base.errors import ChangedError, one_line
+from wsoup.params.graph import Stage, value_at
 from wsoup.params.reading import read_yaml
-from wsoup.pipeline.graph import Stage, value_at
 
 IGNORED = re.compile(r"(__init__\.py|.*\.pyc|.*\.tmp)")
 """Files that DVC leaves out (.dvcignore)."""

@@ -1,25 +1,28 @@
 """Which rows of a run its params feed: `wsoup compare` shows those of the edited params first.
 
-A row is fed by the params that its texts, weights and images come from. Of a soup, a finetuned method or a head one row
-speaks for all of its rows: the soup as a centroid (the run's with all seeds together), the method and the head with the
-texts of their soup.
+Of a soup, a finetuned method or a head one row speaks for all of its rows: the soup as a centroid (the run's with all
+seeds together), the method and the head with the texts of their soup. What feeds a row, the graph of stages says.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from wsoup.disk.files import PRETRAINED
+from wsoup.evaluate.made_from import made_from
 from wsoup.evaluate.right import all_seeds
-from wsoup.evaluate.rows import CLASS_NAME, CURVE, ENSEMBLE, RANDOM_DESCRIPTORS, WAFFLE, row_name
+from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, GIVEN, RANDOM_DESCRIPTORS, WAFFLE, judged_soups, row_name
+from wsoup.params.graph import Graph, graph_of, is_fed, own_dvc_yaml
 from wsoup.report.labels import soup_title
 from wsoup.report.record import Record
 from wsoup.report.revisions import RowKey
 
-EVERYWHERE = ("encoder", "datasets")
-"""Feed every row."""
-SELECTION = (*EVERYWHERE, "seeds", "fewshot", "candidates.on_long_text")
-"""Feed every soup, which is selected on few-shot images of each seed."""
-DRAWS = ((RANDOM_DESCRIPTORS.name, "random texts"), (WAFFLE.name, "Waffle"))
+BASELINES = {
+    CLASS_NAME.name: "class name",
+    ENSEMBLE.name: "80 templates",
+    RANDOM_DESCRIPTORS.name: "random texts",
+    WAFFLE.name: "Waffle",
+    GIVEN: "texts of params.yaml",
+}
 
 
 class FedRow(NamedTuple):
@@ -28,7 +31,7 @@ class FedRow(NamedTuple):
     Attributes:
         key: variant and row.
         title: as it is shown.
-        params: dotted keys of params.yaml, and beginnings of keys, that feed it.
+        params: dotted keys of params.yaml that feed it.
     """
 
     key: RowKey
@@ -37,7 +40,7 @@ class FedRow(NamedTuple):
 
     def is_fed_by(self, param: str) -> bool:
         """Whether a dotted key is one of `params`, or lies in one."""
-        return any(f"{param}.".startswith(f"{own}.") for own in self.params)
+        return any(is_fed(param, by=own) for own in self.params)
 
 
 def fed_rows(record: Record, *, changed: Sequence[str]) -> list[FedRow]:
@@ -59,11 +62,13 @@ def fed_rows(record: Record, *, changed: Sequence[str]) -> list[FedRow]:
 def _rows(record: Record) -> tuple[list[FedRow], list[FedRow]]:
     """The rows that a run is about (its soup, its finetuned method, its first head), and all others."""
     params = record.params
+    graph = graph_of(own_dvc_yaml(), params=params)
     about = {all_seeds(record.soup), params["report"].get("method"), next(iter(params["heads"]), None)}
     main = []
     others = []
-    for row in (*_soups(record), *_methods(params), *_heads(params), *_baselines()):
-        variant, name = row.key
+    for key, title in _titles(record):
+        row = FedRow(key, title, _feeding(key, record=record, graph=graph))
+        variant, name = key
         of_run = name if variant == PRETRAINED else variant
         if of_run in about:
             main.append(row)
@@ -72,47 +77,31 @@ def _rows(record: Record) -> tuple[list[FedRow], list[FedRow]]:
     return main, others
 
 
-def _soups(record: Record) -> Iterator[FedRow]:
-    soups = record.params["soups"]
+def _titles(record: Record) -> Iterator[tuple[RowKey, str]]:
+    """The rows, as they are shown, in their order."""
+    params = record.params
+    soups = judged_soups(list(params["soups"]))
     for name in soups:
-        # Only drawn: its first members are another soup's.
-        if name == CURVE:
-            continue
-        title = soup_title(name)
-        feeding = _feeding_soup(name, soups=soups)
-        if name == record.soup:
-            yield FedRow((PRETRAINED, all_seeds(name)), title, (*feeding, "report.soup", "report.mode"))
-        else:
-            yield FedRow((PRETRAINED, row_name(name)), title, feeding)
-
-
-def _feeding_soup(name: str, *, soups: Mapping[str, Any]) -> tuple[str, ...]:
-    """What feeds a soup of params.yaml, or that of the bare class name."""
-    if name not in soups:
-        return SELECTION
-    pool = soups[name]["pool"]
-    return (*SELECTION, f"candidates.{pool}", f"soups.{name}")
-
-
-def _methods(params: Mapping[str, Any]) -> Iterator[FedRow]:
-    finetune = params["finetune"]
-    shared = [f"finetune.{key}" for key in finetune if key != "methods"]
-    for name, method in finetune["methods"].items():
-        feeding = _feeding_soup(method["soup"], soups=params["soups"])
-        own = [f"finetune.methods.{name}"]
-        if name == params["report"].get("method"):
-            own.append("report.method")
-        yield FedRow((name, row_name(method["soup"])), name, (*own, *shared, *feeding))
-
-
-def _heads(params: Mapping[str, Any]) -> Iterator[FedRow]:
+        row = all_seeds(name) if name == record.soup else row_name(name)
+        yield (PRETRAINED, row), soup_title(name)
+    for name, method in params["finetune"]["methods"].items():
+        yield (name, row_name(method["soup"])), name
     for name, head in params["heads"].items():
-        feeding = _feeding_soup(head["soup"], soups=params["soups"])
-        yield FedRow((name, row_name(head["soup"])), f"head {name}", (f"heads.{name}", *feeding))
+        yield (name, row_name(head["soup"])), f"head {name}"
+    for row, title in BASELINES.items():
+        yield (PRETRAINED, row), title
+    for name in soups:
+        yield (PRETRAINED, f"{row_name(name)}_offsets"), f"{soup_title(name)}, offsets"
 
 
-def _baselines() -> Iterator[FedRow]:
-    yield FedRow((PRETRAINED, CLASS_NAME.name), "class name", EVERYWHERE)
-    yield FedRow((PRETRAINED, ENSEMBLE.name), "80 templates", EVERYWHERE)
-    for row, title in DRAWS:
-        yield FedRow((PRETRAINED, row), title, (*EVERYWHERE, "seeds", "candidates", "evaluate.baseline_m"))
+def _feeding(key: RowKey, *, record: Record, graph: Graph) -> list[str]:
+    """The keys of params.yaml that feed a row."""
+    variant, row = key
+    params: Mapping[str, Any] = record.params
+    own = []
+    if row == all_seeds(record.soup):
+        row = row_name(record.soup)
+        own = ["report.soup", "report.mode"]
+    elif variant == params["report"].get("method"):
+        own = ["report.method"]
+    return [*made_from(variant, row, params=params).deciding(graph), *own]

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
 from wsoup.core.member import Member, Step
-from wsoup.search.grow.kind import Growth, Judgement, rises
+from wsoup.search.grow.kind import Growth, Judgement, counted_alone, rises
 
 if TYPE_CHECKING:
     from wsoup.search.rank.meter import Meter
@@ -45,3 +45,7 @@ class ChainsSoup(Growth):
         # Never empty: without a bar, the first word is accepted.
         text = " ".join(step.added for step in trace)
         return [Member(text, trace[-1].n_correct, trace=tuple(trace))]
+
+    def final_counts(self, texts: Sequence[str], meter: Meter) -> list[int]:
+        """Of each chain alone."""
+        return counted_alone(texts, meter)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from wsoup.base.errors import PoolError
 from wsoup.core.member import Member, Step
-from wsoup.search.grow.kind import NO_BAR, AnySoup, Judgement, Measure, judged_beside, right_on, rises
+from wsoup.search.grow.kind import NO_BAR, AnySoup, Judgement, Measure, counted_together, judged_beside, right_on, rises
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,7 +24,15 @@ class GreedySoup(AnySoup):
 
     def members(self, ranked: Ranked, meter: Meter, *, part: int) -> list[Member]:
         """The whole soup."""
-        return greedy_soup(ranked.texts, features=meter.blocks, measure=right_on(*meter.images), m=self.m)
+        return greedy_soup(ranked.texts, features=meter.blocks, measure=self.measure(meter), m=self.m)
+
+    def final_counts(self, texts: Sequence[str], meter: Meter) -> list[int]:
+        """Of the soup up to each member."""
+        return counted_together(texts, meter, measure=self.measure(meter))
+
+    def measure(self, meter: Meter) -> Measure:
+        """The paper's objective."""
+        return right_on(*meter.images)
 
 
 def greedy_soup(

@@ -1,8 +1,8 @@
 """What the kinds of soup share: settings in section `soups`, and the rule of growth.
 
-A kind is one module beside this one, with its settings and its algorithm. Stage `soup@<name>` depends on the module
-that its kind names in params.yaml, and on this module and `search`. So an edited or a new kind runs no soup of another
-kind again. `wsoup.search.grow.all_kinds` lists the kinds, and no stage depends on it.
+A kind is one module beside this one, with its settings, its algorithm, and how its members are counted. Stage
+`soup@<name>` depends on what the module of its kind means, so an edited or a new kind runs no soup of another kind
+again. `wsoup.search.grow.all_kinds` lists the kinds, and no stage depends on it.
 
 Growing soups go through candidates in order and accept each one that raises a value strictly (`rises`). Candidates are
 judged in speculative batches: a whole batch against what is there now, the first one that raises the value is accepted,
@@ -70,6 +70,10 @@ class AnySoup(Section):
         """
         raise NotImplementedError
 
+    def final_counts(self, texts: Sequence[str], meter: Meter) -> list[int]:
+        """The counts of finished members: `counted_alone`, or `counted_together` if the search judged soups."""
+        raise NotImplementedError
+
     @property
     def reads_likelihood(self) -> bool:
         """Whether its members depend on k2, whose last bits depend on the images of the other seeds."""
@@ -98,6 +102,27 @@ class AnySoup(Section):
         if self.walks or required <= candidates:  # of a walk, m is a maximum
             return None
         return f"{key} is {required} but the pool {self.pool} holds {candidates}; lower {key}, or give more texts"
+
+
+def counted_alone(texts: Sequence[str], meter: Meter) -> list[int]:
+    """Correct images of each text by itself."""
+    counts: list[int] = meter.count(texts).tolist()
+    return counts
+
+
+def counted_together(texts: Sequence[str], meter: Meter, *, measure: Measure) -> list[int]:
+    """Correct images of the soup up to and including each text.
+
+    Args:
+        texts: the members, in order.
+        meter: features of texts on the images of one seed.
+        measure: how the search judged soups.
+    """
+    counts = []
+    for total in meter.features(texts).cumsum(dim=0):
+        _, (count,) = measure(total[None])
+        counts.append(count)
+    return counts
 
 
 class Growth(AnySoup):

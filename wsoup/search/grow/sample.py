@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from wsoup.base.errors import PoolError
 from wsoup.core.draws import member_generator
 from wsoup.core.member import Member
-from wsoup.search.grow.kind import AnySoup
+from wsoup.search.grow.kind import AnySoup, counted_alone
 from wsoup.search.pools.params import TextCount
 
 if TYPE_CHECKING:
@@ -28,6 +28,10 @@ class SampleSoup(AnySoup):
         if self.k1 is None:
             return ranked.singles(drawn_from(ranked.texts, m=self.m, seed=meter.seed))
         return ranked.singles(drawn(len(ranked.texts), m=self.m, seed=meter.seed))
+
+    def final_counts(self, texts: Sequence[str], meter: Meter) -> list[int]:
+        """Of each text alone."""
+        return counted_alone(texts, meter)
 
 
 def drawn_from(texts: Sequence[str], *, m: int, seed: int) -> list[int]:

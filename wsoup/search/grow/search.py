@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from wsoup.base.errors import PoolError
-from wsoup.core.member import COUNTED_TOGETHER, NOTHING, Cost, Member
+from wsoup.core.member import NOTHING, Cost, Member
 from wsoup.core.soup import Soup
 from wsoup.disk import code
 from wsoup.disk.shards import Owner, Shard
 from wsoup.runtime.peak import DevicePeak, highest
-from wsoup.search.grow.kind import AnySoup, right_on
+from wsoup.search.grow.kind import AnySoup
 from wsoup.search.rank.meter import Meter
 from wsoup.search.rank.ranking import Ranked
 from wsoup.search.rank.source import Source, identity_of_source
@@ -88,20 +88,13 @@ class Search:
         return json.dumps(made).encode()
 
     def _counted(self, members: Sequence[Member]) -> list[Member]:
-        """Members with their final counts: alone, or of the soup up to each of them; texts have the final period."""
-        meter = Meter(self.source, seed=self.seed, period=True)
-        texts = [member.text for member in members]
-        if self.definition.kind not in COUNTED_TOGETHER:
-            counts = meter.count(texts).tolist()
-        elif self.ranked.period:
-            counts = [member.n_correct for member in members]
-        else:  # the search counted without the period
-            measure = right_on(*meter.images)
-            counts = []
-            for total in meter.features(texts).cumsum(dim=0):
-                _, (count,) = measure(total[None])
-                counts.append(count)
+        """Members with their final counts, in the way of their kind; texts have the final period."""
         n_images = len(self.source.subsets[self.seed])
+        searched = all(member.n_correct is not None for member in members)
+        if searched and self.ranked.period:  # these very texts were counted
+            return [replace(member, n_images=n_images) for member in members]
+        meter = Meter(self.source, seed=self.seed, period=True)
+        counts = self.definition.final_counts([member.text for member in members], meter)
         counted = []
         for member, count in zip(members, counts, strict=True):
             counted.append(replace(member, n_correct=count, n_images=n_images))
@@ -128,6 +121,7 @@ class Search:
             made_with=made_with,
             preprocessing=self.source.encoder.preprocessing,
             class_name_correct=made[0]["class_name_correct"],
+            definition=self.definition.model_dump(mode="json"),
             cost={"ranking": ranking_cost, "search": search_cost},
         )
 

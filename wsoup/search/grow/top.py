@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from wsoup.core.member import Member
-from wsoup.search.grow.kind import AnySoup
+from wsoup.search.grow.kind import AnySoup, counted_alone
 from wsoup.search.pools.params import TextCount
 
 if TYPE_CHECKING:
@@ -40,6 +41,10 @@ class TopSoup(AnySoup):
         value = _standardised(ranked.n_correct) + _standardised(ranked.log_likelihood)
         order = np.argsort(-value, kind="stable")
         return ranked.singles(order[: self.m].tolist())
+
+    def final_counts(self, texts: Sequence[str], meter: Meter) -> list[int]:
+        """Of each text alone."""
+        return counted_alone(texts, meter)
 
 
 def _standardised(values: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ import pytest
 import yaml
 from project import ROOT
 
-from wsoup.pipeline.graph import CODE, Graph, Param, graph_of, is_fed, read_graph
+from wsoup.params.graph import CODE, Graph, Param, graph_of, is_fed, read_graph
 
 DVC_YAML = """
 stages:

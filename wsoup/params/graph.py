@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from wsoup.base import project
 from wsoup.params.reading import read_yaml
 
 DVC_YAML = Path("dvc.yaml")
@@ -73,19 +75,28 @@ class Graph:
 
     def __init__(self, stages: Iterable[Stage]) -> None:
         self.stages = {stage.name: stage for stage in stages}
+        self._makers: dict[str, list[Stage]] = {}
 
     def upstream(self, *paths: str) -> list[Stage]:
         """The stages that some files or folders are made by, or are made from, in the order of dvc.yaml."""
-        found: set[str] = set()
+        reached: set[str] = set()
         todo = list(paths)
         while todo:
-            path = todo.pop()
-            for stage in self.stages.values():
-                makes_it = any(_overlap(out, path) for out in stage.outs)
-                if makes_it and stage.name not in found:
-                    found.add(stage.name)
+            for stage in self._makers_of(todo.pop()):
+                if stage.name not in reached:
+                    reached.add(stage.name)
                     todo += stage.deps
-        return [stage for stage in self.stages.values() if stage.name in found]
+        return [stage for stage in self.stages.values() if stage.name in reached]
+
+    def _makers_of(self, path: str) -> list[Stage]:
+        """The stages with an out that is the path, lies in it or holds it; looked for once for each path."""
+        if path not in self._makers:
+            makers = []
+            for stage in self.stages.values():
+                if any(_overlap(out, path) for out in stage.outs):
+                    makers.append(stage)
+            self._makers[path] = makers
+        return self._makers[path]
 
     def deciding(self, *paths: str) -> list[str]:
         """The keys of params.yaml that decide some files or folders, each once."""
@@ -114,9 +125,7 @@ def is_fed(key: str, *, by: str) -> bool:
 
 def _overlap(a: str, b: str) -> bool:
     """Whether two paths are one, or one of them lies in the other."""
-    one = PurePosixPath(a)
-    other = PurePosixPath(b)
-    return one.is_relative_to(other) or other.is_relative_to(one)
+    return f"{a}/".startswith(f"{b}/") or f"{b}/".startswith(f"{a}/")
 
 
 # ------------------------------------------------------------------------------------------------------------ reading
@@ -131,6 +140,12 @@ def read_graph(params: str | Path = PARAMS) -> Graph:
     if not DVC_YAML.is_file():
         return Graph([])
     return graph_of(read_yaml(DVC_YAML), params=read_yaml(params))
+
+
+@cache
+def own_dvc_yaml() -> Mapping[str, Any]:
+    """wsoup's own dvc.yaml, which a pipeline folder has too."""
+    return read_yaml(project.file(str(DVC_YAML)))
 
 
 def graph_of(dvc_yaml: Mapping[str, Any], *, params: Mapping[str, Any]) -> Graph:
@@ -176,8 +191,8 @@ def _stage(name: str, section: Mapping[str, Any], *, scope: Mapping[str, Any], i
         name,
         command=str(section.get("cmd")),
         params=tuple(_params(section.get("params") or (), scope=scope)),
-        deps=tuple(_filled(dep, scope) for dep in deps),
-        outs=tuple(_filled(out, scope) for out in outs),
+        deps=tuple(str(_filled(dep, scope)) for dep in deps),
+        outs=tuple(str(_filled(out, scope)) for out in outs),
         filled_in=tuple(filled_in),
     )
 
