@@ -15,7 +15,7 @@ from corrupt import corrupted
 from miniature import png, write_huggingface
 
 from wsoup.base.errors import DataError, MissingError
-from wsoup.datasets import coop, digests, folder, tables
+from wsoup.datasets import coop, digests, folder, parquet_lists, saved, tables
 from wsoup.datasets.listing import Listing, validated
 from wsoup.disk.files import arrow_table, read_bytes
 
@@ -59,21 +59,21 @@ def refusal(read: Callable[[], Listing]) -> str:
 # ----------------------------------------------------------------------------------------------------- by hand
 
 CSV = {
-    "path,path,class_name\na,b,c\n": 'Field "path" exists 2 times',
-    "path,label,label,class_name\na,0,0,c\n": 'Field "label" exists 2 times',
+    "path,path,class_name\na,b,c\n": "columns 'path' are there twice; rename or remove one",
+    "path,label,label,class_name\na,0,0,c\n": "columns 'label' are there twice; rename or remove one",
     "path,class_name\na\0b.png,c\n": "is not a file name",
     "path,class_name\na.png,c\0d\n": "holds a control character",
-    "path,label,class_name\na.png,1.9,c\n": "invalid value '1.9'",
-    "path,label,class_name\na.png,1000000000,c\n": "entry 1: 1000000000 is not valid: it must be 1000000 or less",
-    "path,label,class_name\na.png,99999999999999999999,c\n": "cannot be read as a list of images",
-    "path,label,class_name\na.png,-1,c\n": "label: entry 1: -1 is not valid: it must be 0 or more",
+    "path,label,class_name\na.png,1.9,c\n": "label '1.9' is not valid: it must be a whole number from 0",
+    "path,label,class_name\na.png,1000000000,c\n": "label 1000000000 is too large; labels count from 0 to 1,000,000",
+    "path,label,class_name\na.png,99999999999999999999,c\n": "label 99999999999999999999 is too large",
+    "path,label,class_name\na.png,-1,c\n": "row 1 ('a.png'): label '-1' is not valid: it must be a whole number",
     "path,label,class_name\na.png,900000,c\n": "no image has label 0, 1, 2 and 899,997 more",
     "path,label,class_name\n1.png,0,cat\n2.png,2,dog\n": "no image has label 1, though labels go up to 2",
     "1.png,0,cat\n2.png,1,dog\n": "column path is missing beside '1.png', '0', 'cat'; expected columns path, label",
-    "path,split\n1.png,test\n": "has no class names; add a column class_name",
-    "path,label\n1.png,0\n": "has no class names; add a column class_name, or a column label and set class_names to",
-    "path,label,class_name\n1.png,cat,0\n": "invalid value 'cat'",
-    "path,label,class_name\n1.png,,cat\n": "label: entry 1: None is not valid: it must be an integer",
+    "path,split\n1.png,test\n": "has no class names beside the columns 'path', 'split'; add a column class_name",
+    "path,label\n1.png,0\n": "'label'; add a column class_name, or a column label and set class_names to a file",
+    "path,label,class_name\n1.png,cat,0\n": "row 1 ('1.png'): label is 'cat', but class_name is '0'; correct one",
+    "path,label,class_name\n1.png,,cat\n": "list.csv, row 1 ('1.png') has no label; fill it in, or remove the row",
     "path,label,class_name\n1.png,0,cat\n2.png,0,dog\n": "label 0 has two class names, 'cat' and 'dog'",
     "path,label,class_name\n1.png,0,cat\n2.png,1,cat\n": "class name 'cat' is used for labels [0, 1]",
     "path,class_name\n../1.png,cat\n": "path '../1.png' leaves the dataset's root",
@@ -85,7 +85,7 @@ CSV = {
     "path,class_name\na/..,cat\n": "an image has an empty path",
     "path,class_name\n..\\1.png,cat\n": "leaves the dataset's root",
     "path,class_name\n": "lists no images",
-    "": "cannot be read as a list of images",
+    "": "list.csv is empty; expected columns path, label",
 }
 
 
@@ -104,19 +104,26 @@ def test_other_files_are_no_lists(tmp_path: Path) -> None:
 
 
 PARQUET: dict[str, tuple[dict[str, pa.Array], str]] = {
-    "labels as floats": ({"label": pa.array([0.5] * 6)}, "label: entry 1: 0.5 is not valid: it must be an integer"),
-    "labels as text": ({"label": pa.array(list("010101"))}, "'0' is not valid: it must be an integer"),
+    "labels as floats": (
+        {"label": pa.array([0.5] * 6)},
+        "row 1 ('0.png'): label '0.5' is not valid: it must be a whole number",
+    ),
     "a label missing": (
         {"label": pa.array([0, 1, 0, None, 0, 1])},
-        "label: entry 4: None is not valid: it must be",
+        "row 4 ('3.png') has no label; fill it in, or remove the row",
     ),
-    "a label too many": ({"label": pa.array([0, 1, 0, 1, 0, 2**62])}, "it must be 1000000 or less"),
-    "paths as bytes": ({"path": pa.array([b"\xff"] * 6)}, "path: entry 1: b'\\xff' is not valid: it must be text"),
-    "a split missing": (
-        {"split": pa.array(["test"] * 5 + [None])},
-        "split: entry 6: None is not valid: it must be",
+    "a label too many": (
+        {"label": pa.array([0, 1, 0, 1, 0, 2**62])},
+        "row 6 ('5.png'): label 4611686018427387904 is too large",
     ),
-    "class names as structs": ({"class_name": pa.array([{"a": 1}] * 6)}, "{'a': 1} is not valid: it must be text"),
+    "paths as bytes": (
+        {"path": pa.array([b"\xff"] * 6)},
+        "list.parquet: column path holds binary, expected texts or numbers; convert it",
+    ),
+    "class names as structs": (
+        {"class_name": pa.array([{"a": 1}] * 6)},
+        "column class_name holds struct<a: int64>, expected texts or numbers",
+    ),
 }
 
 
@@ -156,7 +163,7 @@ def test_a_parquet_list_of_a_long_text_is_refused_before_each_row_has_it(tmp_pat
 
 
 def test_a_parquet_list_that_unpacks_to_too_much_is_refused_unread(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(tables, "LARGEST_FILE", 2**20)
+    monkeypatch.setattr(parquet_lists, "LARGEST_FILE", 2**20)
     pq.write_table(pa.table({"path": ["x" * 2**21], "class_name": ["a"]}), tmp_path / "list.parquet")
     assert "list.parquet unpacks to 2,097," in refusal(read_list(tmp_path / "list.parquet"))
 
@@ -210,7 +217,7 @@ WRONG_SHAPES: list[tuple[Edit, str]] = [
 
 
 def read_huggingface(root: Path) -> Callable[[], Listing]:
-    return lambda: tables.read_saved(str(root), wanted=BOTH)
+    return lambda: saved.read_saved(str(root), wanted=BOTH)
 
 
 @pytest.mark.parametrize(("edit", "message"), WRONG_SHAPES)
@@ -317,7 +324,7 @@ def test_a_damaged_file_of_a_good_dataset(tmp_path: Path, kind: str, seed: int) 
     elif kind in ("arrow", "state", "info"):
         names = {"arrow": "data-00000-of-00001.arrow", "state": "state.json", "info": "dataset_info.json"}
         path = write_huggingface(root) / "train" / names[kind]
-        read = lambda: tables.read_saved(str(root), wanted=("train",))  # noqa: E731
+        read = lambda: saved.read_saved(str(root), wanted=("train",))  # noqa: E731
     else:
         (root / "test/a").mkdir(parents=True)
         (root / "test/a/1.png").write_bytes(png(1))

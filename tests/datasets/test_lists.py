@@ -11,7 +11,7 @@ import pytest
 from miniature import png, write_huggingface
 
 from wsoup.base.errors import DataError, MissingError
-from wsoup.datasets import digests, tables
+from wsoup.datasets import digests, saved, tables
 from wsoup.datasets.listing import Listing, validated
 from wsoup.disk.files import read_bytes
 from wsoup.images.decode import load_rgb
@@ -78,9 +78,15 @@ def test_a_file_of_class_names_says_which_label_is_which(tmp_path: Path, text: s
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("label\n1.png,0\n2.png,2\n", r"2.png \(test\) has label 2, out of range for 2 classes \(0 to 1\)"),
+        (
+            "label\n1.png,0\n2.png,2\n",
+            r"list.csv, row 2 \('2.png'\) has label 2, out of range for 2 classes \(0 to 1\) in .*names.txt",
+        ),
         ("label\n1.png,0\n2.png,0\n", r"no image in class 'bee'; add images, or remove the class"),
-        ("class_name\n1.png,cat\n", r"list.csv: class 'cat' is not in the list of classes; add it, or correct the row"),
+        (
+            "class_name\n1.png,cat\n",
+            r"list.csv, row 1 \('1.png'\): class 'cat' is not in the list of classes, .*names.txt; add it, or",
+        ),
     ],
 )
 def test_a_list_that_does_not_fit_the_class_names(tmp_path: Path, text: str, message: str) -> None:
@@ -92,22 +98,22 @@ def test_a_list_that_does_not_fit_the_class_names(tmp_path: Path, text: str, mes
 
 
 def test_rows_of_a_saved_dataset_are_listed(tmp_path: Path) -> None:
-    saved = write_huggingface(tmp_path / "saved")
-    listing = validated(tables.read_saved(str(saved), wanted=("train", "val")))
+    home = write_huggingface(tmp_path / "saved")
+    listing = validated(saved.read_saved(str(home), wanted=("train", "val")))
     assert listing.class_names == ["ant", "red fox"]
     assert listing.splits["val"].paths[2] == "validation/data-00000-of-00001.arrow/image/2"
     assert listing.splits["train"].labels.tolist() == [1, 0, 1]
     path = listing.splits["val"].paths[2]
-    assert read_bytes(f"{saved}/{path}") == png(2)
-    assert load_rgb(f"{saved}/{path}").getpixel((0, 0)) == (2, 2, 2)
-    assert digests.of_images(str(saved), [path], origin="x")[0] == [len(png(2))]
+    assert read_bytes(f"{home}/{path}") == png(2)
+    assert load_rgb(f"{home}/{path}").getpixel((0, 0)) == (2, 2, 2)
+    assert digests.of_images(str(home), [path], origin="x")[0] == [len(png(2))]
 
 
 def test_a_single_saved_dataset_is_a_test_split(tmp_path: Path) -> None:
-    saved = write_huggingface(tmp_path / "saved") / "train"
-    listing = tables.read_saved(str(saved), wanted=("test",))
+    home = write_huggingface(tmp_path / "saved") / "train"
+    listing = saved.read_saved(str(home), wanted=("test",))
     assert listing.splits["test"].paths[0] == "data-00000-of-00001.arrow/image/0"
-    assert read_bytes(f"{saved}/{listing.splits['test'].paths[0]}") == png(0)
+    assert read_bytes(f"{home}/{listing.splits['test'].paths[0]}") == png(0)
 
 
 def test_a_dataset_saved_by_the_library_itself_is_read(tmp_path: Path) -> None:
@@ -116,20 +122,20 @@ def test_a_dataset_saved_by_the_library_itself_is_read(tmp_path: Path) -> None:
 
     features = datasets.Features({"image": datasets.Image(), "label": datasets.ClassLabel(names=["ant", "bee"])})
     rows = {"image": [{"bytes": png(i), "path": None} for i in range(3)], "label": [0, 1, 1]}
-    saved = datasets.Dataset.from_dict(rows, features=features)
-    datasets.DatasetDict({"test": saved}).save_to_disk(str(tmp_path))
-    listing = validated(tables.read_saved(str(tmp_path), wanted=("test",)))
+    dataset = datasets.Dataset.from_dict(rows, features=features)
+    datasets.DatasetDict({"test": dataset}).save_to_disk(str(tmp_path))
+    listing = validated(saved.read_saved(str(tmp_path), wanted=("test",)))
     assert listing.class_names == ["ant", "bee"]
     assert [read_bytes(f"{tmp_path}/{path}") for path in listing.splits["test"].paths] == [png(0), png(1), png(2)]
 
 
 @pytest.mark.parametrize("cell", ["image/3", "image/-1", "image/x", "label/0", "other/0", "image", "image/0/0"])
 def test_a_row_that_is_gone(tmp_path: Path, cell: str) -> None:
-    saved = write_huggingface(tmp_path / "saved") / "train/data-00000-of-00001.arrow"
+    home = write_huggingface(tmp_path / "saved") / "train/data-00000-of-00001.arrow"
     with pytest.raises(DataError, match=rf"arrow has no image '{cell}'; run `dvc repro prepare` to list it again"):
-        read_bytes(f"{saved}/{cell}")
+        read_bytes(f"{home}/{cell}")
 
 
 def test_nothing_saved(tmp_path: Path) -> None:
     with pytest.raises(MissingError, match=r"holds no dataset saved by `save_to_disk`"):
-        tables.read_saved(str(tmp_path), wanted=BOTH)
+        saved.read_saved(str(tmp_path), wanted=BOTH)

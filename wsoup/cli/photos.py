@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def classify_command(
-    photos: Annotated[list[str], typer.Argument(help="Photos, folders of photos, or a CSV with a column path.")],
+    photos: Annotated[list[str], typer.Argument(help="Photos, folders of photos, or lists: CSV, TSV, Parquet.")],
     soup: Annotated[
         str | None,
         typer.Option(
@@ -43,14 +43,15 @@ def classify_command(
 
     Every photo, and every row of a list, is a row of the answer, with a status: ok
     or not read; reasons are on stderr, and the exit code is 0. If photos have labels
-    (a column label of a CSV, or folders named like classes), accuracy and the most
-    confused pairs of classes follow on stderr. The default encoder is the one that
+    (a column label of a list, or folders that are all named like classes), accuracy
+    and the most confused pairs of classes follow on stderr. The default encoder is the one that
     the soup or the head was made with.
 
     Example: wsoup classify photos/new --soup word --classes "cat,dog" --html sheet.html --out predictions.csv
     """
     from wsoup.api.encoders import EncoderOptions
-    from wsoup.photos.files import find_photos, labelled
+    from wsoup.photos.files import find_photos
+    from wsoup.photos.labels import labelled
     from wsoup.photos.names import read_class_names
     from wsoup.photos.sheet import write_sheet
     from wsoup.photos.tables import accuracy_lines, row_of, write_rows
@@ -75,7 +76,7 @@ def classify_command(
     write_rows(out, [row_of(prediction, top=top, inputs=list(columns)) for prediction in predictions])
     if html is not None:
         write_sheet(html, predictions, title=f"{len(names)} classes with {soup or 'the soup of the run'}")
-    common.say([_better(names), note, *accuracy_lines(predictions), unknown, ignored, *_not_read(predictions)])
+    common.say([_better(names), note, *accuracy_lines(predictions), *unknown, ignored, *_not_read(predictions)])
 
 
 def _better(names: Sequence[str]) -> str:

@@ -19,6 +19,8 @@ from wsoup.core import prompts
 from wsoup.core.member import Cost, Member, Members
 from wsoup.disk import store
 
+LARGEST = 1 << 26
+"""Largest soup file, in bytes: it may come from anywhere. One of a thousand members has a megabyte."""
 Template = Annotated[Words, AfterValidator(prompts.checked)]
 """A prompt template as an argument: text with one ``{}``."""
 
@@ -144,7 +146,7 @@ class Soup:
         if str(path).endswith(".safetensors"):
             raise MismatchError(f"{path} is not a soup but a head, or weights; wsoup.Head.load reads a head")
         try:
-            value = store.read_json(path)
+            value = store.read_json(path, largest=LARGEST)
         except MissingError:
             raise MissingError(
                 f"{path} does not exist; soups are made by wsoup.word_soup and the like, or by `dvc repro soup`"

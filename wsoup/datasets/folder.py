@@ -8,11 +8,13 @@ folder for a user says which these are (`wsoup.datasets.left_out`).
 """
 
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from wsoup.base.errors import DataError
+from wsoup.core.prompts import clean_class_name
 from wsoup.datasets.listing import IMAGE_SUFFIXES, Listing, some
+from wsoup.datasets.names_file import of_folders
 from wsoup.datasets.walk import (
     SPLIT_FOLDERS,
     images_below,
@@ -31,12 +33,12 @@ def read(root: str, *, wanted: Collection[str] = SPLIT_FOLDERS, class_names: str
     Args:
         root: the folder.
         wanted: the splits to list; the classes are those of these splits.
-        class_names: a file like ``classnames.txt`` elsewhere, or None.
+        class_names: a file of class names by folder (`wsoup.datasets.names_file`), or None.
 
     Raises:
-        MissingError: no such folder.
-        DataError: no class folders, none with an image, a name that is not UTF-8, a loop of symbolic links, or
-            something named like an image that is not a file.
+        MissingError: no such folder or file.
+        DataError: no class folders, none with an image, one without a line in `class_names`, a name that is not UTF-8,
+            a loop of symbolic links, or something named like an image that is not a file.
     """
     base = require_folder(root)
     folders = _wanted_folders(base, wanted=wanted)
@@ -48,15 +50,21 @@ def read(root: str, *, wanted: Collection[str] = SPLIT_FOLDERS, class_names: str
     for name, images in images_of.items():
         if images:
             splits[name] = split_of_folders(images, classes=classes, prefix=prefix_of(base, folders[name]))
-    names_file = Path(class_names) if class_names else base / "classnames.txt"
+    return Listing(root, _names(base, classes=classes, class_names=class_names), splits, origin=root)
+
+
+def _names(base: Path, *, classes: Sequence[str], class_names: str | None) -> list[str]:
+    """The cleaned names of class folders: of the user's file, of classnames.txt, or their own."""
+    if class_names:
+        return [clean_class_name(name) for name in of_folders(class_names, folders=classes)]
+    of_coop = base / "classnames.txt"
     renamed = {}
     # A broken link counts as a file that is there: whoever made it meant the classes to be renamed.
-    if class_names or os.path.lexists(names_file):
-        renamed = read_class_names(names_file)
+    if os.path.lexists(of_coop):
+        renamed = read_class_names(of_coop)
     if not renamed:
         renamed = {name: name for name in classes}
-    names = names_of(classes, renamed=renamed, origin=str(names_file))
-    return Listing(root, names, splits, origin=root)
+    return names_of(classes, renamed=renamed, origin=str(of_coop))
 
 
 def class_folders(root: str, *, wanted: Collection[str] = SPLIT_FOLDERS) -> list[str]:

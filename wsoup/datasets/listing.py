@@ -18,6 +18,7 @@ import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError
 
 from wsoup.base.errors import DataError, one_line
+from wsoup.base.remote import names_url
 from wsoup.base.validation import in_file
 from wsoup.core.prompts import clean_class_name
 from wsoup.disk.files import read_text
@@ -25,12 +26,14 @@ from wsoup.disk.files import read_text
 IMAGE_SUFFIXES = frozenset(
     {".jpg", ".jpeg", ".png", ".webp", ".avif", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
 )  # compared in lower case; other files are ignored
+DRIVE = re.compile(r"[A-Za-z]:[\\/]")
+"""How an absolute path of Windows begins."""
 SURROGATE = re.compile("[\ud800-\udfff]")
 """What Python shows of a name's bytes that are not UTF-8."""
 LARGEST_LABEL = 10**6
 """A larger label is a mistake, and a list with one entry per label would take all memory."""
-SPLIT_NAMES = {"validation": "val", "valid": "val", "training": "train", "testing": "test"}
-"""Usual names of splits, and ours."""
+SPLIT_NAMES = {"validation": "val", "valid": "val", "dev": "val", "training": "train", "testing": "test"}
+"""Usual names of splits, and ours; see `split_name`."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,7 @@ class Listing:
         splits: by name, usually train, val and test.
         origin: the file or folder that assigns images to splits, for messages and the manifest.
         names_may_repeat: whether two labels may share a class name, as ImageNet's "missile" does; else an error.
+        notes: lines about what was left out, for the user.
     """
 
     root: str
@@ -63,6 +67,7 @@ class Listing:
     splits: Mapping[str, Split]
     origin: str
     names_may_repeat: bool = False
+    notes: Sequence[str] = ()
 
     def split(self, name: str) -> Split:
         """A split by name; the error lists the existing ones."""
@@ -161,10 +166,25 @@ def listed(
             if name not in label_of:
                 raise DataError(f"{origin}: class {name!r} is not in the list of classes; add it, or correct the row")
             label = label_of[name]
-        our_split = SPLIT_NAMES.get(split, split)
-        images.setdefault(our_split, []).append((path, label))
-    splits = {split: split_of(images[split]) for split in images if split in wanted}
+        images.setdefault(split_name(split), []).append((path, label))
+    splits = in_splits({split: images[split] for split in images if split in wanted})
     return Listing(root, [clean_class_name(name) for name in names], splits, origin=origin)
+
+
+def split_name(text: str) -> str:
+    """Our name of a split that is written in a usual way; any other text as it is.
+
+    >>> split_name("Train"), split_name("VALIDATION"), split_name("Extra")
+    ('train', 'val', 'Extra')
+    """
+    fold = text.strip().casefold()
+    ours = SPLIT_NAMES.get(fold, fold)
+    return ours if ours in SPLIT_NAMES.values() else text
+
+
+def in_splits(images: Mapping[str, Sequence[tuple[str, int]]]) -> dict[str, Split]:
+    """Splits from the (path, label) pairs of each."""
+    return {split: split_of(pairs) for split, pairs in images.items()}
 
 
 def split_of(images: Sequence[tuple[str, int]]) -> Split:
@@ -224,11 +244,13 @@ def relative(path: str, *, origin: str) -> str:
     """A listed path, normalised: relative, inside the root, with forward slashes.
 
     Raises:
-        DataError: absolute, leaving the root through ``..``, or not a possible file name.
+        DataError: a URL, absolute, leaving the root through ``..``, or not a possible file name.
     """
     if "\0" in path:
         raise DataError(f"{origin}: path {path[:100]!r} is not a file name; correct the row")
-    if path.startswith("/"):
+    if names_url(path):
+        raise DataError(f"{origin}: path {path[:100]!r} is a URL, which is not fetched; list files below the root")
+    if path.startswith("/") or DRIVE.match(path):
         raise DataError(f"{origin}: path {path!r} is absolute; list paths relative to the dataset's root")
     # Normalising costs microseconds a path, and a list may have a million that need none.
     if "\\" in path or "//" in path or "./" in path or path.endswith(("..", "/.", "/")):

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from wsoup.base import remote
 from wsoup.base.errors import DataError, ParamsError
-from wsoup.datasets import coop, digests, division, fewshot, folder, paper, tables
+from wsoup.datasets import coop, digests, division, fewshot, folder, paper, saved, tables
 from wsoup.datasets.listing import Listing, Split, validated
 from wsoup.datasets.walk import SPLIT_FOLDERS
 from wsoup.params.inputs import DatasetParams
@@ -23,7 +23,7 @@ LAYOUTS = {
     "imagefolder": "{train,val,test}/<class>/<image>, or <class>/<image> for a test set; classnames.txt may rename",
     "coop:NAME": "one of the paper's 15 datasets in CoOp's folders under one data root",
     "laion:IMAGES": "ImageNet in CoOp's folders for testing, trained on images of LAION in IMAGES/<wnid>",
-    "manifest:FILE": "a CSV, TSV or Parquet list: path, label and/or class_name, split",
+    "manifest:FILE": "a CSV, TSV or Parquet list: path, label and/or class_name, split; or pictures in Parquet",
     "huggingface": "a dataset saved with `save_to_disk`: one Image and one ClassLabel column",
 }
 """Values of ``datasets.<name>.layout``, and what each expects under root."""
@@ -203,7 +203,7 @@ def _listed(name: str, *, params: DatasetParams) -> Listing:
     if kind == "manifest" and argument:
         return tables.read(argument, root=root, wanted=wanted, class_names=params.class_names)
     if kind == "huggingface":
-        return tables.read_saved(root, wanted=wanted)
+        return saved.read_saved(root, wanted=wanted)
     raise ParamsError(f"datasets.{name}.layout: {params.layout!r} is not a layout; expected {', '.join(LAYOUTS)}")
 
 

@@ -117,13 +117,12 @@ def read_file(path: str, *, largest: int = LARGEST_FILE) -> bytes:
         MissingError: there is no such file.
         DataError: not a regular file, unreadable, or larger than `largest` bytes.
     """
-    far = remote.is_remote(path)
-    size = remote.size(path) if far else regular_file(path).st_size
+    if remote.is_remote(path):
+        return remote.read(path, largest=largest)
+    size = regular_file(path).st_size
     # Before reading: a sparse file of a terabyte takes no place on the disk, and all memory.
     if size > largest:
         raise DataError(f"{shown(path)} has {size:,} bytes, more than {largest:,}; is it the right file?")
-    if far:
-        return remote.read(path)
     try:
         return Path(path).read_bytes()
     except (OSError, MemoryError, OverflowError) as error:
@@ -131,17 +130,19 @@ def read_file(path: str, *, largest: int = LARGEST_FILE) -> bytes:
 
 
 def container_of(path: str) -> str | None:
-    """The Arrow file that `path` leads into, ``test/0.arrow/image/12``, or None.
+    """The Arrow or Parquet file that `path` leads into, ``test/0.arrow/image/12``, or None.
 
     A folder with such a name is a folder like any other.
     """
-    head, dot, _ = path.rpartition(".arrow/")
-    container = f"{head}.arrow"
-    return container if dot and os.path.isfile(container) else None
+    for suffix in (".arrow", ".parquet"):
+        head, inside, _ = path.rpartition(f"{suffix}/")
+        if inside and os.path.isfile(head + suffix):
+            return head + suffix
+    return None
 
 
 def read_bytes(path: str) -> bytes:
-    """The bytes of a file, or of an image in an Arrow file (see `container_of`); a path may be a URL.
+    """The bytes of a file, or of an image in an Arrow or Parquet file (see `container_of`); a path may be a URL.
 
     Raises:
         MissingError: there is no such file.
@@ -153,13 +154,28 @@ def read_bytes(path: str) -> bytes:
         return read_file(path)
     cell = path[len(container) + 1 :]
     column, _, row = cell.rpartition("/")
+    held = None
+    if row.isascii() and row.isdecimal() and len(row) < 19:
+        held = _held(container, column=column, row=int(row))
+    if held is None:
+        raise DataError(f"{shown(container)} has no image {cell!r}; run `dvc repro prepare` to list it again")
+    return held
+
+
+def _held(container: str, *, column: str, row: int) -> bytes | None:
+    """The bytes of an image in a container; None if it has no such image."""
+    if container.endswith(".parquet"):
+        # Imported here, since few need it, and it needs pyarrow.
+        from wsoup.disk.parquet_images import picture
+
+        return picture(container, column=column, row=row)
     table = arrow_table(container)
     has_column = table.column_names.count(column) == 1  # Arrow allows two of one name
-    if has_column and row.isdecimal() and int(row) < table.num_rows:
-        value = table[column][int(row)].as_py()
+    if has_column and row < table.num_rows:
+        value = table[column][row].as_py()
         if isinstance(value, dict) and isinstance(value.get("bytes"), bytes):
             return value["bytes"]
-    raise DataError(f"{shown(container)} has no image {cell!r}; run `dvc repro prepare` to list it again")
+    return None
 
 
 def arrow_table(file: str) -> pa.Table:

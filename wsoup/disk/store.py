@@ -24,7 +24,7 @@ from wsoup.base import remote
 from wsoup.base.errors import DataError, MismatchError, MissingError, WsoupError, one_line
 from wsoup.disk import checksums
 from wsoup.disk.atomic import replacing, write_bytes
-from wsoup.disk.files import read_file
+from wsoup.disk.files import LARGEST_FILE, read_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -83,16 +83,16 @@ def write_json(path: str | Path, value: Any) -> None:
         write_bytes(path, text.encode())
 
 
-def read_json(path: str | Path) -> Any:
+def read_json(path: str | Path, *, largest: int = LARGEST_FILE) -> Any:
     """Read a JSON file; a path may be a URL.
 
     Raises:
         MissingError: no such file.
-        DataError: unreadable, too large, or not a regular file.
+        DataError: unreadable, larger than `largest` bytes, or not a regular file.
         MismatchError: not JSON, or NaN.
     """
     try:
-        return from_json(read_file(str(path)), allow_inf_nan=False)
+        return from_json(read_file(str(path), largest=largest), allow_inf_nan=False)
     except WsoupError:
         raise
     except ValueError as error:

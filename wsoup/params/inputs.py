@@ -82,7 +82,7 @@ class DatasetParams(Section):
     """Share of images to test on, drawn by digest, of an imagefolder with at most one of train/, val/ and test/
     (docs/datasets.md); null: its folders divide it."""
     class_names: Place | None = None
-    """A file that renames classes: folder, a space, class name."""
+    """A file that names classes, one per line: folder, a tab, class name; or, of a list, names in label order."""
     gpt_descriptors: Place | None = None
     """JSON of {class: [descriptor, ...]} for the GPT baselines; under candidates.watch."""
     gpt_names: dict[Text, Text] | None = None

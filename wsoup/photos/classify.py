@@ -139,16 +139,19 @@ class Classifier:
         Returns:
             N predictions in order, and the result of the adaptation in words, or "".
         """
-        with counting(label="classify", total=len(photos), initial=0, unit="photo"):
+        by_position = {i: Prediction(photo, problem=photo.problem) for i, photo in enumerate(photos) if photo.problem}
+        to_read = [i for i in range(len(photos)) if i not in by_position]
+        with counting(label="classify", total=len(to_read), initial=0, unit="photo"):
             encoded = encode_files(
                 {"encoder": encoder},
-                paths=[photo.path for photo in photos],
+                paths=[photos[i].path for i in to_read],
                 digests=None,
                 batch_size=64,
                 on_bad_image="skip",
             )
-        by_position = {i: Prediction(photos[i], problem=why) for i, why in encoded.skipped.items()}
-        readable = encoded.positions.tolist()
+        for i, why in encoded.skipped.items():
+            by_position[to_read[i]] = Prediction(photos[to_read[i]], problem=why)
+        readable = [to_read[i] for i in encoded.positions.tolist()]
         adapted = None
         note = ""
         if readable:

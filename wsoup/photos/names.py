@@ -4,11 +4,11 @@ import os
 
 from wsoup.base.class_names import checked_names
 from wsoup.base.errors import DataError
-from wsoup.disk.files import read_text
+from wsoup.datasets import names_file
 
 
 def read_class_names(text: str) -> dict[str, str]:
-    """Class names from ``"cat,dog"``, or from a text file with one per line, perhaps after a folder's name and a tab.
+    """Class names from ``"cat,dog"``, or from a text file (`wsoup.datasets.names_file`).
 
     Returns:
         Class name by folder, in label order; by the name itself where there is no folder.
@@ -16,16 +16,13 @@ def read_class_names(text: str) -> dict[str, str]:
     Raises:
         DataError: fewer than two, duplicates, or a file that is not text.
     """
-    lines = text.split(",")
     if os.path.isfile(text):
-        lines = read_text(text).splitlines()
-    folders = []
-    names = []
-    for line in lines:
-        if line.strip():
-            folder, _, name = line.strip().partition("\t")
-            folders.append(folder)
-            names.append((name or folder).strip())
+        named = names_file.read_names(text)
+        folders = [each.key for each in named]
+        names = [each.name for each in named]
+    else:
+        names = [part.strip() for part in text.split(",") if part.strip()]
+        folders = names
     folders = checked_names(folders)
     names = checked_names(names)
     if len(names) < 2:

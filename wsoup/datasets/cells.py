@@ -1,0 +1,199 @@
+"""The cells of a list of images, and which of its columns say what: one reader for CSV, TSV and Parquet.
+
+A text file may have a byte order mark, any line ends, commas, semicolons, tabs or bars between its cells, and spaces
+before its quotes. Columns are known by their names in any case, `PATHS` and the others. All cells are texts. Nothing
+here needs pyarrow, which `wsoup classify` can do without, but for a Parquet file.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from wsoup.base.errors import DataError, MissingError
+from wsoup.datasets.listing import some
+from wsoup.disk.files import read_text, reason_of, shown
+
+PATHS = ("path", "file", "filename", "file_name", "file_path", "filepath", "image", "image_path", "img", "img_path")
+"""Names of the column of file names; ``path`` counts if there are several."""
+CLASS_NAMES = ("class_name", "classname")
+OF_AN_ANSWER = {"class", "probability", "status"}
+"""Columns of what `wsoup classify` wrote: the class there is an answer, not a label."""
+SUFFIXES = (".csv", ".tsv", ".parquet")
+EXPECTED = "columns path, label and/or class_name, split (a CSV needs a header line that names them)"
+SEPARATORS = (",", ";", "\t", "|")
+NUMBER = re.compile(r"[0-9]+(\.0*)?")
+"""A label that is a number, also as a table with gaps writes it: ``3.0``."""
+
+
+class Roles(NamedTuple):
+    """The columns that say what an image's file, label, class name and split are; None where none does."""
+
+    path: str | None
+    label: str | None
+    class_name: str | None
+    split: str | None
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A list of N images.
+
+    Attributes:
+        origin: the file, for messages.
+        columns: N texts by column, stripped, in the file's order.
+        roles: which columns are read; a label is a number or a name.
+        paths: N paths as the list has them, or of the pictures that it holds itself.
+        names: class names by label, if the file says so itself (of Hugging Face's hub); else empty.
+    """
+
+    origin: str
+    columns: Mapping[str, Sequence[str]]
+    paths: Sequence[str]
+    roles: Roles
+    names: Sequence[str] = ()
+
+    def of(self, column: str | None) -> Sequence[str]:
+        """The cells of a column that says something; none if there is no such column."""
+        return () if column is None else self.columns[column]
+
+    def row(self, position: int) -> str:
+        """A row, counted from 1 below the header, and its path, for messages."""
+        return f"{self.origin}, row {position + 1:,} ({shown(self.paths[position])[:100]!r})"
+
+
+def is_list(place: str) -> bool:
+    """Whether a file is a list, by its ending."""
+    return Path(place).suffix.lower() in SUFFIXES
+
+
+def read_cells(path: Path) -> Cells:
+    """Read a list.
+
+    Raises:
+        MissingError: no such file.
+        DataError: another kind of file, no header or no rows, a column that is missing or there twice, a row longer
+            than the header, or a file that is damaged or would unpack to too much.
+    """
+    if not path.is_file():
+        raise MissingError(f"{path} does not exist; name a list of images")
+    if not is_list(str(path)):
+        raise DataError(f"{path}: expected a .csv, .tsv or .parquet file")
+    if path.suffix.lower() == ".parquet":
+        # Imported here, since only this needs pyarrow.
+        from wsoup.datasets.parquet_lists import read_parquet
+
+        return read_parquet(path)
+    columns = _columns_of_text(path)
+    roles = roles_of(columns, origin=str(path))
+    if roles.path is None:
+        raise DataError(no_path(list(columns), origin=str(path)))
+    return Cells(str(path), columns, columns[roles.path], roles)
+
+
+def no_path(columns: Sequence[str], *, origin: str) -> str:
+    """The message about a list without file names."""
+    return f"{origin}: column path is missing beside {some(columns, limit=8)}; expected {EXPECTED}: rename the column"
+
+
+def roles_of(columns: Mapping[str, Sequence[str]], *, origin: str) -> Roles:
+    """Which column is the path, the label, the class name and the split.
+
+    Raises:
+        DataError: two columns for one of these.
+    """
+    by_fold: dict[str, str] = {}
+    for name in columns:
+        fold = folded(name)
+        if fold in (*PATHS, *CLASS_NAMES, "label", "class", "split") and fold in by_fold:
+            raise DataError(f"{origin} has the columns {by_fold[fold]!r} and {name!r}, which mean the same; rename one")
+        by_fold[fold] = name
+    of_paths = [by_fold[fold] for fold in PATHS if fold in by_fold]
+    if len(of_paths) > 1 and "path" not in by_fold:
+        raise DataError(f"{origin}: columns {some(of_paths)} may all be the images' files; call the right one path")
+    of_names = [by_fold[fold] for fold in CLASS_NAMES if fold in by_fold]
+    if len(of_names) > 1:
+        raise DataError(f"{origin}: columns {some(of_names)} may both be class names; keep one of them")
+    label = by_fold.get("label")
+    class_name = next(iter(of_names), None)
+    other = None if by_fold.keys() >= OF_AN_ANSWER else by_fold.get("class")
+    if label is None:
+        label = other
+    elif class_name is None and other is not None and has_numbers(columns[label]):
+        class_name = other
+    return Roles(next(iter(of_paths), None), label, class_name, by_fold.get("split"))
+
+
+def folded(name: str) -> str:
+    """A column's name without case, spaces and hyphens.
+
+    >>> folded(" File Name")
+    'file_name'
+    """
+    return re.sub(r"[\s_-]+", "_", name.strip().casefold())
+
+
+def has_numbers(labels: Sequence[str]) -> bool:
+    """Whether labels are whole numbers; empty cells say nothing, and all of them are not numbers."""
+    texts = {*labels} - {""}
+    return bool(texts) and all(NUMBER.fullmatch(text) for text in texts)
+
+
+# ------------------------------------------------------------------------------------------------------------ text
+
+
+def _columns_of_text(path: Path) -> dict[str, list[str]]:
+    """All columns of a CSV or TSV file."""
+    text = read_text(path)
+    # Excel's own hint, which is not a row.
+    if text[:4].lower() == "sep=":
+        text = text.partition("\n")[2]
+    usual = "\t" if path.suffix.lower() == ".tsv" else ","
+    separator = _separator(text, usual=usual)
+    try:
+        rows = _rows(text, separator=separator)
+        header = [name.strip() for name in next(rows, [])]
+        if not any(header):
+            raise DataError(f"{path} is empty; expected {EXPECTED}")
+        twice = sorted({name for name in header if header.count(name) > 1})
+        if twice:
+            raise DataError(f"{path}: columns {some(twice)} are there twice; rename or remove one")
+        columns: list[list[str]] = [[] for _ in header]
+        for number, row in enumerate(rows, start=1):
+            if len(row) > len(header):
+                raise DataError(
+                    f"{path}, row {number:,} has {len(row)} cells, its header {len(header)}; quote cells that hold "
+                    f"{separator!r}"
+                )
+            row += [""] * (len(header) - len(row))
+            for column, cell in zip(columns, row, strict=True):
+                column.append(cell.strip())
+    except csv.Error as error:
+        raise DataError(f"{path} cannot be read as a list of images ({reason_of(error)}); save it again") from None
+    return dict(zip(header, columns, strict=True))
+
+
+def _rows(text: str, *, separator: str) -> Iterator[list[str]]:
+    """Rows of a text that are not blank."""
+    # Strict, or a quote that is never closed would take all rows after it into one cell.
+    lines = io.StringIO(text, newline="")
+    yield from filter(None, csv.reader(lines, delimiter=separator, skipinitialspace=True, strict=True))
+
+
+def _separator(text: str, *, usual: str) -> str:
+    """What stands between the cells: that which makes the most columns of the header that a list may have."""
+    first = next((line for line in text.split("\n") if line.strip()), "")
+    known = {*PATHS, *CLASS_NAMES, "label", "class", "split"}
+
+    def n_known(separator: str) -> int:
+        try:
+            header = next(_rows(first, separator=separator), [])
+        except csv.Error:
+            return 0
+        return len(known & {folded(name) for name in header})
+
+    # Of equally good ones the first is taken, the file's usual one.
+    return max((usual, *SEPARATORS), key=n_known)
