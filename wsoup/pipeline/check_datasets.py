@@ -171,7 +171,7 @@ def _odd_names(class_names: list[str], *, layout: str) -> Iterator[str]:
     if odd:
         yield (
             f"{len(odd):,} of {len(class_names):,} class names are not written as in a caption: {some(odd)}; prompts "
-            "use them as they are. To rename them, write a file of lines `folder, a tab, name` and name it in class_names"
+            "use them as they are. To rename them, name a file of lines `folder, a tab, name` in class_names"
         )
 
 
