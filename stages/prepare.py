@@ -30,7 +30,7 @@ def main(owner: Owner, dataset: str) -> None:
     section = one_of("datasets", params.datasets, dataset)
     listing = manifest.read_listing(dataset, params=section)
     built = manifest.build(listing, name=dataset, params=section, shots=params.fewshot.shots, seeds=list(params.seeds))
-    lines = thin_classes(listing, params=section, shots=params.fewshot.shots)
+    lines = [*listing.notes, *thin_classes(listing, params=section, shots=params.fewshot.shots)]
     if section.layout == "imagefolder":
         lines += left_out(section.root)
     for line in lines:

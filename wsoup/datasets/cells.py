@@ -10,6 +10,7 @@ import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +26,7 @@ OF_AN_ANSWER = {"class", "probability", "status"}
 SUFFIXES = (".csv", ".tsv", ".parquet")
 EXPECTED = "columns path, label and/or class_name, split (a CSV needs a header line that names them)"
 SEPARATORS = (",", ";", "\t", "|")
+ROWS_AT_ONCE = 10_000
 NUMBER = re.compile(r"[0-9]+(\.0*)?")
 """A label that is a number, also as a table with gaps writes it: ``3.0``."""
 
@@ -46,7 +48,7 @@ class Cells:
         origin: the file, for messages.
         columns: N texts by column, stripped, in the file's order.
         roles: which columns are read; a label is a number or a name.
-        paths: N paths as the list has them, or of the pictures that it holds itself.
+        paths: N paths as the list has them; or, if `roles.path` is None, of the pictures that it holds itself.
         names: class names by label, if the file says so itself (of Hugging Face's hub); else empty.
     """
 
@@ -162,18 +164,29 @@ def _columns_of_text(path: Path) -> dict[str, list[str]]:
         if twice:
             raise DataError(f"{path}: columns {some(twice)} are there twice; rename or remove one")
         columns: list[list[str]] = [[] for _ in header]
-        for number, row in enumerate(rows, start=1):
-            if len(row) > len(header):
-                raise DataError(
-                    f"{path}, row {number:,} has {len(row)} cells, its header {len(header)}; quote cells that hold "
-                    f"{separator!r}"
-                )
-            row += [""] * (len(header) - len(row))
-            for column, cell in zip(columns, row, strict=True):
-                column.append(cell.strip())
+        done = 0
+        # A block at a time, since a list may have a million rows.
+        while block := list(islice(rows, ROWS_AT_ONCE)):
+            _pad(block, header=header, done=done, origin=str(path), separator=separator)
+            for column, cells in zip(columns, zip(*block, strict=True), strict=True):
+                column += [cell.strip() for cell in cells]
+            done += len(block)
     except csv.Error as error:
         raise DataError(f"{path} cannot be read as a list of images ({reason_of(error)}); save it again") from None
     return dict(zip(header, columns, strict=True))
+
+
+def _pad(block: Sequence[list[str]], *, header: Sequence[str], done: int, origin: str, separator: str) -> None:
+    """Give rows that end early empty cells; DataError for one that is longer than the header."""
+    for number, row in enumerate(block, start=done + 1):
+        missing = len(header) - len(row)
+        if missing < 0:
+            raise DataError(
+                f"{origin}, row {number:,} has {len(row)} cells, its header {len(header)}; quote cells that hold "
+                f"{separator!r}"
+            )
+        if missing:
+            row += [""] * missing
 
 
 def _rows(text: str, *, separator: str) -> Iterator[list[str]]:

@@ -88,7 +88,10 @@ class _Lookup:
         """
         if self.by_key:
             return self.label(number, row=row)
-        label = whole(number, row=row)
+        try:
+            label = whole(number)
+        except DataError as error:
+            raise DataError(f"{row}: {error}") from None
         named = self.label_of.get(number, label)
         if named != label:
             raise DataError(
@@ -98,11 +101,12 @@ class _Lookup:
         return label
 
 
-def whole(number: str, *, row: str) -> int:
+def whole(number: str) -> int:
     """A label that is a number; DataError if it is too large."""
+    # A float holds whole numbers of 15 digits.
     label = int(float(number)) if len(number) < 16 else LARGEST_LABEL + 1
     if label > LARGEST_LABEL:
-        raise DataError(f"{row}: label {number[:40]} is too large; labels count from 0 to {LARGEST_LABEL:,} at most")
+        raise DataError(f"label {number[:40]} is too large; labels count from 0 to {LARGEST_LABEL:,} at most")
     return label
 
 
@@ -204,7 +208,6 @@ def _looked_up(cells: Cells, lookup: _Lookup, *, numbers: bool) -> list[int]:
         columns.append((beside, False))
     found: list[int] = []
     said_by = ""
-    # A list may have a million rows of few texts, so each text is looked up once.
     for column, are_numbers in columns:
         if column is None:
             continue
@@ -228,6 +231,7 @@ def _column_labels(cells: Cells, column: str, *, lookup: _Lookup, are_numbers: b
     labels = []
     n_classes = len(lookup.names)
     for i, text in enumerate(cells.columns[column]):
+        # Once for each text, of which a million rows may have few.
         if text not in label_of:
             row = cells.row(i)
             if are_numbers:
@@ -266,14 +270,11 @@ def class_texts(cells: Cells) -> list[str] | None:
         # The folder of a picture that lies in the list itself says nothing.
         return [""] * len(cells.paths) if cells.roles.path is None else None
     if has_numbers(labels):
-        of_number = dict(enumerate(cells.names)) | _names_of_numbers(cells)
+        name_of = dict(enumerate(cells.names)) | _names_of_numbers(cells)
         texts = []
-        for i, (number, name) in enumerate(_pairs(cells)):
-            text = name or number
+        for label, (number, name) in zip(_numbers(cells), _pairs(cells), strict=True):
             # A row may have the number alone.
-            if number and not name:
-                text = of_number.get(whole(number, row=cells.row(i)), number)
-            texts.append(text)
+            texts.append(name or name_of.get(label, number))
         return texts
     if labels and names:
         _check_same_names(cells, cells.roles.class_name or "")
@@ -287,17 +288,28 @@ def _pairs(cells: Cells) -> Iterator[tuple[str, str]]:
     return islice(zip(*columns, strict=False), len(cells.paths))
 
 
+def _numbers(cells: Cells) -> list[int]:
+    """The label of each row of a list whose labels are numbers; `NO_CLASS` where there is none."""
+    texts = cells.of(cells.roles.label)
+    # A list may have a million rows of few texts, so each text is looked at once.
+    label_of = {"": NO_CLASS}
+    for text in {*texts} - {""}:
+        try:
+            label_of[text] = whole(text)
+        except DataError as error:
+            raise DataError(f"{cells.row(texts.index(text))}: {error}") from None
+    return [label_of[text] for text in texts]
+
+
 def _names_of_numbers(cells: Cells) -> dict[int, str]:
     """The class name of each label that is a number; DataError for one that has two."""
     name_of: dict[int, str] = {}
-    for i, (number, name) in enumerate(_pairs(cells)):
-        if number and name:
-            label = whole(number, row=cells.row(i))
-            if name_of.setdefault(label, name) != name:
-                raise DataError(
-                    f"{cells.row(i)}: label {label} has two class names, {name_of[label]!r} and {name!r}; keep one of "
-                    "them"
-                )
+    names = cells.of(cells.roles.class_name)
+    for i, (label, name) in enumerate(zip(_numbers(cells), names, strict=False)):
+        if label != NO_CLASS and name and name_of.setdefault(label, name) != name:
+            raise DataError(
+                f"{cells.row(i)}: label {label} has two class names, {name_of[label]!r} and {name!r}; keep one of them"
+            )
     return name_of
 
 
@@ -311,10 +323,7 @@ def _numbered(cells: Cells) -> Classes:
             f"{cells.origin}: no image has label {some(missing)}, though labels go up to {largest}; labels must count "
             "from 0 without gaps"
         )
-    labels = []
-    for i, number in enumerate(cells.of(cells.roles.label)):
-        labels.append(whole(number, row=cells.row(i)) if number else NO_CLASS)
-    return Classes(_cleaned(name_of[label] for label in range(len(name_of))), labels)
+    return Classes(_cleaned(name_of[label] for label in range(len(name_of))), _numbers(cells))
 
 
 def _check_one_spelling(names: Sequence[str], *, origin: str) -> None:

@@ -248,9 +248,10 @@ def relative(path: str, *, origin: str) -> str:
     """
     if "\0" in path:
         raise DataError(f"{origin}: path {path[:100]!r} is not a file name; correct the row")
-    if names_url(path):
+    has_colon = ":" in path
+    if has_colon and names_url(path):
         raise DataError(f"{origin}: path {path[:100]!r} is a URL, which is not fetched; list files below the root")
-    if path.startswith("/") or DRIVE.match(path):
+    if path.startswith("/") or (has_colon and DRIVE.match(path)):
         raise DataError(f"{origin}: path {path!r} is absolute; list paths relative to the dataset's root")
     # Normalising costs microseconds a path, and a list may have a million that need none.
     if "\\" in path or "//" in path or "./" in path or path.endswith(("..", "/.", "/")):

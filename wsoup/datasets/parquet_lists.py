@@ -52,7 +52,7 @@ def read_parquet(path: Path) -> Cells:
         raise DataError(f"{path}: columns {some(pictures)} all hold pictures; keep one of them")
     width = len(str(about.num_rows))
     # Numbers of one width, so that rows sorted as texts are sorted by number, too.
-    paths = [f"{path.name}/{pictures[0]}/{row:0{width}}" for row in range(about.num_rows)]
+    paths = [f"{path}/{pictures[0]}/{row:0{width}}" for row in range(about.num_rows)]
     return Cells(str(path), columns, paths, roles._replace(path=None), names)
 
 

@@ -38,8 +38,7 @@ def read(file: str, *, root: str, wanted: Collection[str], class_names: str | No
         DataError: no header, missing columns, a path that is a URL or leaves the root, labels and class names that
             disagree, a row of a wanted split without a class, none of the wanted splits.
     """
-    is_far = remote.is_remote(root)
-    path = Path(file) if is_far else require_folder(root) / file
+    path = Path(file) if remote.is_remote(root) else require_folder(root) / file
     if not path.is_file():
         raise MissingError(f"{path} does not exist; correct the file in layout 'manifest:{file}' (relative to root)")
     cells = read_cells(path)
@@ -53,8 +52,8 @@ def read(file: str, *, root: str, wanted: Collection[str], class_names: str | No
     if not read_rows:
         raise DataError(_no_split(splits, wanted=wanted, origin=str(path)))
     images: dict[str, list[tuple[str, int]]] = {}
-    for i in read_rows:
-        image = _path(cells, i, root=root)
+    paths = _paths(cells, read_rows, root=root)
+    for i, image in zip(read_rows, paths, strict=True):
         images.setdefault(splits[i], []).append((image, classes.labels[i]))
     return Listing(
         root,
@@ -76,16 +75,24 @@ def _check_urls(cells: Cells) -> None:
         )
 
 
-def _path(cells: Cells, position: int, *, root: str) -> str:
-    """The path of an image, below the root."""
-    image = cells.paths[position]
+def _paths(cells: Cells, read_rows: Sequence[int], *, root: str) -> list[str]:
+    """Paths of images, below the root."""
+    images = [cells.paths[i] for i in read_rows]
     if cells.roles.path is None:
-        # The pictures are in the list itself, which may lie in a folder below the root.
-        return (Path(cells.origin).parent / image).relative_to(root).as_posix()
-    image = relative(image, origin=cells.origin)
+        return [_inside(image, root=root, origin=cells.origin) for image in images]
+    images = [relative(image, origin=cells.origin) for image in images]
     if remote.is_remote(root):
-        remote.joined(root, image)  # raises if it would lead elsewhere
-    return image
+        for image in images:
+            remote.joined(root, image)  # raises if it would lead elsewhere
+    return images
+
+
+def _inside(picture: str, *, root: str, origin: str) -> str:
+    """The path from the root of a picture that the list holds itself; DataError if the list lies elsewhere."""
+    try:
+        return Path(picture).relative_to(root).as_posix()
+    except ValueError:
+        raise DataError(f"{origin} holds pictures, and does not lie in root ({root}); set root to its folder") from None
 
 
 # ---------------------------------------------------------------------------------------------------------- splits
@@ -109,7 +116,7 @@ def splits_of(cells: Cells, *, wanted: Collection[str]) -> list[str]:
             return [split_name(of_file[1])] * n_rows
         return ["test"] * n_rows
     known = {name.casefold(): name for name in wanted}
-    name_of: dict[str, str] = {}
+    name_of = {}
     for text in {*cells.of(cells.roles.split)}:
         name_of[text] = known.get(text.casefold(), split_name(text))
     return [name_of[text] for text in cells.of(cells.roles.split)]

@@ -100,7 +100,8 @@ def _in_list(path: Path) -> list[Photo]:
             place=str(path),
             problem=problem if remote.names_url(name) else "",
         )
-        photos.append(photo if photo.problem else _located(photo, folder=path.parent))
+        is_file = cells.roles.path is not None and not photo.problem
+        photos.append(_located(photo, folder=path.parent) if is_file else photo)
     return photos
 
 

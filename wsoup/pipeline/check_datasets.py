@@ -64,6 +64,8 @@ def _images(name: str, listing: Listing, *, params: Params, deep: bool) -> Itera
         yield Finding("fact", name, fact)
     for fact in thin_classes(listing, params=section, shots=params.fewshot.shots):
         yield Finding("fact", name, fact)
+    for line in listing.notes:
+        yield Finding("warning", name, line)
     if section.layout == "imagefolder":
         for line in [*left_out(section.root), *replaced_by_dvc(section.root)]:
             yield Finding("warning", name, line)
