@@ -487,3 +487,85 @@ def test_pandas_writes_what_is_read(tmp_path: Path) -> None:
     text = io.StringIO()
     frame.to_csv(text)
     assert pairs(listing_of(tmp_path, text.getvalue())) == USUAL
+
+
+# ----------------------------------------------------------------------------------------------- folders of the hub
+
+
+def of_hub(root: Path, *, class_names: str | None = None, test_split: str = "test") -> Listing:
+    params = {"role": "source", "layout": "huggingface", "root": str(root), "watch": str(root), "template": "a {}."}
+    return manifest.read_listing("x", params=DatasetParams(class_names=class_names, test_split=test_split, **params))
+
+
+@pytest.mark.parametrize(
+    ("train", "test"),
+    [
+        ("data/train-00000-of-00001.parquet", "data/test-00000-of-00001.parquet"),
+        ("train-00000-of-00001.parquet", "test.parquet"),
+        ("default/train/0000.parquet", "default/test/0000.parquet"),
+        ("train/0000.parquet", "test/0000.parquet"),
+        ("default/train-00000-of-00001.parquet", "default/test-00000-of-00001.parquet"),
+    ],
+)
+def test_a_folder_of_the_hub(tmp_path: Path, train: str, test: str) -> None:
+    (tmp_path / "README.md").write_text("x")
+    hub(tmp_path / train, labels=[0, 1, 1], names=["dog", "cat"])
+    hub(tmp_path / test, labels=[1, 0], names=["dog", "cat"])
+    listing = of_hub(tmp_path)
+    assert shades(tmp_path, listing, "train") == [(0, "dog"), (1, "cat"), (2, "cat")]
+    assert shades(tmp_path, listing) == [(0, "cat"), (1, "dog")]
+    assert listing.class_names == ["dog", "cat"]
+
+
+def test_a_split_in_two_files(tmp_path: Path) -> None:
+    for number, labels in enumerate([[0, 1], [1]]):
+        hub(tmp_path / f"data/train-0000{number}-of-00002.parquet", labels=labels, names=["dog", "cat"])
+    hub(tmp_path / "data/validation-00000-of-00001.parquet", labels=[1, 0], names=["dog", "cat"])
+    listing = of_hub(tmp_path, test_split="val")
+    assert shades(tmp_path, listing, "train") == [(0, "dog"), (1, "cat"), (0, "cat")]
+    assert shades(tmp_path, listing, "val") == [(0, "cat"), (1, "dog")]
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"data/train-0-of-1": ["dog", "cat"], "data/test-0-of-1": ["cat", "dog"]}, "has other class names than"),
+        (
+            {"a/train/0000": ["dog", "cat"], "b/train/0000": ["dog", "cat"]},
+            "several datasets of Parquet files: 'a', 'b'",
+        ),
+        ({"data/val-0-of-1": ["dog", "cat"]}, "has Parquet files of 'val' alone; name one of these in test_split"),
+        ({"data/train-0-of-1": ["dog", "cat"]}, "has no split 'test', only train"),
+        ({"data/cats": ["dog", "cat"]}, "holds no dataset saved by `save_to_disk`"),
+    ],
+)
+def test_a_folder_of_the_hub_that_does_not_fit(tmp_path: Path, files: dict[str, list[str]], message: str) -> None:
+    for name, classes in files.items():
+        hub(tmp_path / f"{name}.parquet", labels=[0, 1], names=classes)
+    with pytest.raises(WsoupError) as caught:
+        of_hub(tmp_path).split("test")
+    assert message in str(caught.value)
+
+
+# --------------------------------------------------------------------------------------------- lists without splits
+
+
+def test_a_list_without_splits_may_be_divided(tmp_path: Path) -> None:
+    lines = ["path,label"]
+    for i in range(20):
+        (tmp_path / f"{i}.png").write_bytes(png(i))
+        lines.append(f"{i}.png,{['cat', 'dog'][i % 2]}")
+    (tmp_path / "list.csv").write_text("\n".join(lines))
+    params = {"role": "source", "layout": "manifest:list.csv", "root": str(tmp_path), "watch": str(tmp_path)}
+    listing = manifest.read_listing("x", params=DatasetParams(template="a {}.", test_fraction=0.5, **params))
+    train, test = (set(listing.splits[split].paths) for split in BOTH)
+    assert len(train) + len(test) == 20
+    assert not train & test
+    assert min(len(train), len(test)) > 1
+
+
+def test_a_list_with_splits_is_not_divided_again(tmp_path: Path) -> None:
+    (tmp_path / "list.csv").write_text("path,label,split\na.png,cat,train\nb.png,cat,test\n")
+    params = {"role": "source", "layout": "manifest:list.csv", "root": str(tmp_path), "watch": str(tmp_path)}
+    with pytest.raises(DataError, match=r"is divided into train, test already"):
+        manifest.read_listing("x", params=DatasetParams(template="a {}.", test_fraction=0.5, **params))

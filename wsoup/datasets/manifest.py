@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 
 from wsoup.base import remote
 from wsoup.base.errors import DataError, ParamsError
-from wsoup.datasets import coop, digests, division, fewshot, folder, paper, saved, tables
+from wsoup.datasets import coop, digests, division, fewshot, folder, hub, paper, saved, tables
 from wsoup.datasets.listing import Listing, Split, validated
-from wsoup.datasets.walk import SPLIT_FOLDERS
+from wsoup.datasets.walk import SPLIT_FOLDERS, require_folder
 from wsoup.params.inputs import DatasetParams
 
 LAYOUTS = {
@@ -24,7 +24,7 @@ LAYOUTS = {
     "coop:NAME": "one of the paper's 15 datasets in CoOp's folders under one data root",
     "laion:IMAGES": "ImageNet in CoOp's folders for testing, trained on images of LAION in IMAGES/<wnid>",
     "manifest:FILE": "a CSV, TSV or Parquet list: path, label and/or class_name, split; or pictures in Parquet",
-    "huggingface": "a dataset saved with `save_to_disk`: one Image and one ClassLabel column",
+    "huggingface": "a dataset saved with `save_to_disk`, or the hub's Parquet files; one Image, one ClassLabel column",
 }
 """Values of ``datasets.<name>.layout``, and what each expects under root."""
 
@@ -170,10 +170,11 @@ def read_listing(name: str, *, params: DatasetParams) -> Listing:
             f"datasets.{name}: verify: true needs `watch` to be the folder of the images, not {params.watch}: "
             f"DVC notices changed images only there; set watch: {params.root}"
         )
-    if params.test_fraction is not None and params.layout != "imagefolder":
+    may_be_undivided = params.layout == "imagefolder" or params.layout.startswith("manifest:")
+    if params.test_fraction is not None and not may_be_undivided:
         raise ParamsError(
-            f"datasets.{name}: test_fraction divides an imagefolder without a split; layout {params.layout!r} has its "
-            "own: remove test_fraction"
+            f"datasets.{name}: test_fraction divides an imagefolder or a list without a split; layout "
+            f"{params.layout!r} has its own: remove test_fraction"
         )
     listed = _listed(name, params=params)
     if params.test_fraction is not None:
@@ -203,6 +204,8 @@ def _listed(name: str, *, params: DatasetParams) -> Listing:
     if kind == "manifest" and argument:
         return tables.read(argument, root=root, wanted=wanted, class_names=params.class_names)
     if kind == "huggingface":
+        if hub.shards(require_folder(root)):
+            return hub.read(root, wanted=wanted, class_names=params.class_names)
         return saved.read_saved(root, wanted=wanted)
     raise ParamsError(f"datasets.{name}.layout: {params.layout!r} is not a layout; expected {', '.join(LAYOUTS)}")
 

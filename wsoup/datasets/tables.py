@@ -44,13 +44,20 @@ def read(file: str, *, root: str, wanted: Collection[str], class_names: str | No
     cells = read_cells(path)
     if not cells.paths:
         raise DataError(f"{path} lists no images; expected a row for each, below the header")
-    splits = splits_of(cells, wanted=wanted)
     _check_urls(cells)
+    splits = splits_of(cells, wanted=wanted)
+    return listing_of(cells, splits, root=root, wanted=wanted, class_names=class_names)
+
+
+def listing_of(
+    cells: Cells, splits: Sequence[str], *, root: str, wanted: Collection[str], class_names: str | None
+) -> Listing:
+    """The listing of a list whose rows have these splits; arguments and errors as of `read`."""
     named = None if class_names is None else read_names(class_names)
     read_rows = [i for i, split in enumerate(splits) if split in wanted]
     classes = classes_of(cells, named=named, named_in=class_names or "", read_rows=read_rows)
     if not read_rows:
-        raise DataError(_no_split(splits, wanted=wanted, origin=str(path)))
+        raise DataError(_no_split(splits, wanted=wanted, origin=cells.origin))
     images: dict[str, list[tuple[str, int]]] = {}
     paths = _paths(cells, read_rows, root=root)
     for i, image in zip(read_rows, paths, strict=True):
@@ -59,7 +66,7 @@ def read(file: str, *, root: str, wanted: Collection[str], class_names: str | No
         root,
         classes.names,
         in_splits(images),
-        origin=str(path),
+        origin=cells.origin,
         names_may_repeat=classes.may_repeat,
         notes=_left_out(splits, wanted=wanted),
     )

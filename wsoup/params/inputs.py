@@ -79,8 +79,8 @@ class DatasetParams(Section):
     test_split: Text = "test"
     """The split to evaluate."""
     test_fraction: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """Share of images to test on, drawn by digest, of an imagefolder with at most one of train/, val/ and test/
-    (docs/datasets.md); null: its folders divide it."""
+    """Share of images to test on, drawn by digest, of an imagefolder with at most one of train/, val/ and test/, or of
+    a list without splits (docs/datasets.md); null: its folders or its list divide it."""
     class_names: Place | None = None
     """A file that names classes, one per line: folder, a tab, class name; or, of a list, names in label order."""
     gpt_descriptors: Place | None = None
