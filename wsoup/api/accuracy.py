@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from wsoup.api.arguments import Features, Labels, checked_classifier, checked_labels
-from wsoup.base.arguments import Share, at_the_door
+from wsoup.base.arguments import Share, at_the_door, listed
 from wsoup.base.class_names import Names
-from wsoup.base.errors import MismatchError
+from wsoup.base.errors import MismatchError, shown_value
 from wsoup.core.scoring import decide
 from wsoup.statistics.noise import compare_images
 
@@ -108,16 +108,19 @@ def zero_shot_accuracy(
         classifier: (D, C), from `Soup.classifier` or `open_clip.build_zero_shot_classifier`; or a head; or what `adapt`
             returns.
         baseline: another classifier, for example `soup.class_name_soup().classifier(...)`: class names alone.
-        class_names: C names in label order, if labels are names.
+        class_names: C names in label order: what the labels mean. A head has names of its own, which decide which of
+            its answers are right, in whatever order; for it, labels alone are positions among its own names.
         confidence: level of the gain's interval.
 
     Raises:
-        DataError, MismatchError: shapes that do not fit together, labels out of range.
+        DataError, MismatchError: shapes that do not fit together, labels out of range, images of a class that a head
+            does not have.
     """
     x = torch.as_tensor(features)
     right = _right(x, labels, classifier, class_names=class_names, name="classifier")
     gain = None
     if baseline is not None:
+        _check_same_order(classifier, baseline, labels=labels, class_names=class_names)
         baseline_right = _right(x, labels, baseline, class_names=class_names, name="baseline")
         gain = Gain.of(right, baseline_right, confidence=confidence)
     return Accuracy(int(right.sum()), len(right), gain)
@@ -127,18 +130,72 @@ def _right(
     x: Tensor, labels: Labels, classifier: object, *, class_names: Sequence[str] | None, name: str
 ) -> np.ndarray:
     """(N,) bool: which images a classifier gets right."""
-    if isinstance(classifier, Predicts):
-        weights = classifier.classifier.T  # (C, D)
+    own_names = _own_names(classifier)
+    if own_names is not None:
+        y = _in_its_order(labels, own_names, n_images=len(x), class_names=class_names, name=name)
     else:
-        weights = checked_classifier(classifier, n_features=x.shape[1], name=name)  # (C, D)
-    n_classes = len(weights)
-    if class_names is None:
-        class_names = [str(label) for label in range(n_classes)]
-    if len(class_names) != n_classes:
-        raise MismatchError(f"{name} has {n_classes} classes, class_names has {len(class_names)}")
-    x = x.to(weights.device)
-    y = checked_labels(labels, n_images=len(x), class_names=class_names).to(weights.device)
+        n_classes = _n_classes(classifier, n_features=x.shape[1], name=name)
+        if class_names is None:
+            class_names = [str(label) for label in range(n_classes)]
+        if len(class_names) != n_classes:
+            raise MismatchError(f"{name} has {n_classes} classes, class_names has {len(class_names)}")
+        y = checked_labels(labels, n_images=len(x), class_names=class_names)
     if isinstance(classifier, Predicts):
-        return (classifier.predict(x) == y).cpu().numpy()
-    decisions = decide(x, y, weights[None])
+        device = classifier.classifier.device
+        return (classifier.predict(x.to(device)) == y.to(device)).cpu().numpy()
+    weights = checked_classifier(classifier, n_features=x.shape[1], name=name)  # (C, D)
+    decisions = decide(x.to(weights.device), y.to(weights.device), weights[None])
     return decisions.right[0].cpu().numpy()
+
+
+def _own_names(classifier: object) -> Sequence[str] | None:
+    """The class names that a head has, in its own order; None of a classifier without names."""
+    if not isinstance(classifier, Predicts):
+        return None
+    return getattr(classifier, "class_names", None)
+
+
+def _n_classes(classifier: object, *, n_features: int, name: str) -> int:
+    if isinstance(classifier, Predicts):
+        return classifier.classifier.shape[1]
+    return len(checked_classifier(classifier, n_features=n_features, name=name))
+
+
+def _in_its_order(
+    labels: Labels, own_names: Sequence[str], *, n_images: int, class_names: Sequence[str] | None, name: str
+) -> Tensor:
+    """Labels (N,) as positions among a head's own classes, which decide: `class_names` only says what labels mean.
+
+    Raises:
+        MismatchError: an image of a class that the head does not have, or names that do not tell its classes apart.
+    """
+    y = checked_labels(labels, n_images=n_images, class_names=class_names or own_names)
+    if class_names is None or list(class_names) == list(own_names):
+        return y
+    position = {own: label for label, own in enumerate(own_names)}
+    if len(position) < len(own_names):
+        raise MismatchError(
+            f"{name} has classes of one name, and class_names is in another order; give it in its order"
+        )
+    used = [class_names[label] for label in y.unique().tolist()]
+    missing = [one for one in used if one not in position]
+    if missing:
+        raise MismatchError(
+            f"{name} does not have the class {shown_value(missing[0])}, which images have by class_names; its classes "
+            f"are {shown_value(list(own_names))}: fit it to these classes, or leave out these images"
+        )
+    in_its_order = torch.tensor([position.get(one, 0) for one in class_names])
+    return in_its_order[y.cpu()]
+
+
+def _check_same_order(classifier: object, baseline: object, *, labels: Labels, class_names: object) -> None:
+    """Refuse two heads of which nobody says whose classes the labels count; MismatchError."""
+    first = _own_names(classifier)
+    second = _own_names(baseline)
+    if class_names is None and first is not None and second is not None and list(first) != list(second):
+        values = listed(labels)
+        if not (isinstance(values, Sequence) and all(isinstance(value, str) for value in values)):
+            raise MismatchError(
+                "classifier and baseline have other classes, or the same in another order; give class_names= in the "
+                "order that the labels have"
+            )

@@ -91,7 +91,7 @@ def encode_images(
 
     Raises:
         DataError: no files, a file that cannot be decoded (with its name and the reason), or none that can; a
-            DataLoader that shuffles, or gives no images.
+            DataLoader whose order is not known to be its dataset's, or that gives no images.
         ParamsError: files or Pillow images without `preprocess`.
         ModelError: the model has no `encode_image`.
     """

@@ -9,9 +9,12 @@ import torch
 from PIL import Image
 from torch import Tensor
 from torch.utils.data import (
+    BatchSampler,
     DataLoader,
     Dataset,
+    IterableDataset,
     RandomSampler,
+    SequentialSampler,
     SubsetRandomSampler,
     TensorDataset,
     WeightedRandomSampler,
@@ -42,13 +45,25 @@ def pixels_of(
     """Batches (B, 3, H, W) in order; a DataLoader decides their size itself.
 
     Raises:
-        DataError: a DataLoader that shuffles, or something that holds no images.
+        DataError: a DataLoader whose order is not that of its dataset, or something that holds no images.
         ParamsError: Pillow images without `preprocess`.
     """
     if isinstance(images, DataLoader):
         _check_order(images)
+        n_given = 0
         for batch in images:
-            yield _checked(_first(batch), n_axes=4)
+            pixels = _checked(_first(batch), n_axes=4)
+            n_given += len(pixels)
+            yield pixels
+        # Its collate_fn may leave out images that cannot be read. A stream may not know its length, and an item of a
+        # dataset without batches is a batch itself.
+        is_counted = images.batch_sampler is not None and not isinstance(images.dataset, IterableDataset)
+        n_images = count(images)
+        if is_counted and n_images not in (None, n_given):
+            raise DataError(
+                f"paths is a DataLoader that gives {n_given:,} images of a dataset of {n_images:,}, so nobody can tell "
+                "which row is of which image: pass its dataset instead, encode_images(loader.dataset, ...)"
+            )
         return
     dataset = TensorDataset(_checked(images, n_axes=4)) if isinstance(images, Tensor) else images
     n_before = 0
@@ -61,9 +76,42 @@ def pixels_of(
 
 
 def _check_order(loader: DataLoader[Any]) -> None:
-    """Raise DataError for a DataLoader that shuffles: nobody could tell which row is of which image."""
+    """Raise DataError for a DataLoader whose order is not known to be its dataset's: which row would be of which image?
+
+    Only what torch itself makes without ``shuffle`` is known: a sampler of one's own, of batches or of several
+    processes may go in any order.
+    """
+    why = _unknown_order(loader)
+    if why:
+        raise DataError(
+            f"paths is a DataLoader {why}, so nobody can tell which row is of which image: pass its dataset instead, "
+            "encode_images(loader.dataset, ...)"
+        )
+
+
+def _unknown_order(loader: DataLoader[Any]) -> str:
+    """Why a loader's order is not known; "" if it is."""
+    if type(loader).__iter__ is not DataLoader.__iter__:
+        return f"of a class of its own ({type(loader).__name__})"
+    if isinstance(loader.dataset, IterableDataset):
+        if loader.num_workers > 1:
+            return f"of a stream in {loader.num_workers} workers, which mix it"
+        return ""
     if isinstance(loader.sampler, RandomSampler | SubsetRandomSampler | WeightedRandomSampler):
-        raise DataError("paths is a DataLoader that shuffles, so its rows would fit no labels; set shuffle=False")
+        return "that shuffles"
+    if type(loader.sampler) is not SequentialSampler:
+        return f"with a sampler of its own ({type(loader.sampler).__name__})"
+    batches = loader.batch_sampler
+    # Without batches of its own (batch_size=None) there is no sampler of batches.
+    if batches is not None:
+        is_usual = type(batches) is BatchSampler and type(batches.sampler) is SequentialSampler
+        if not is_usual:
+            return f"with a sampler of batches of its own ({type(batches).__name__})"
+        if batches.drop_last and len(batches.sampler) % batches.batch_size:
+            return "that drops the last images (drop_last)"
+    if not getattr(loader, "in_order", True):
+        return "with in_order=False"
+    return ""
 
 
 def _first(item: object) -> object:
