@@ -1,6 +1,6 @@
 """A dataset on disk -> its manifest, a table of the images that a run uses."""
 
-from wsoup.datasets import manifest
+from wsoup.datasets import manifest, roles
 from wsoup.datasets.few_images import thin_classes
 from wsoup.datasets.left_out import left_out
 from wsoup.disk import store
@@ -33,6 +33,8 @@ def main(owner: Owner, dataset: str) -> None:
     lines = [*listing.notes, *thin_classes(listing, params=section, shots=params.fewshot.shots)]
     if section.layout == "imagefolder":
         lines += left_out(section.root)
+    foreign = roles.foreign(dataset, class_names=listing.class_names, datasets=params.datasets, source=params.source)
+    lines += [foreign] if foreign else []
     for line in lines:
         print(f"{dataset}: {line}")
     store.write_table(Artifacts().manifest(dataset), built.table, attributes=built.attributes)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import io
-import json
 import random
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from miniature import png
+from miniature import HUB_IMAGE as IMAGE
+from miniature import png, write_hub
 
 from wsoup.base.errors import DataError, WsoupError
 from wsoup.datasets import manifest, tables
@@ -316,29 +316,6 @@ def test_a_list_of_shuffled_rows_is_the_same_list(tmp_path: Path) -> None:
 
 # ------------------------------------------------------------------------------------------------ Parquet of the hub
 
-IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-
-
-def hub(
-    file: Path,
-    *,
-    labels: list[int] | list[str],
-    names: list[str] | None = None,
-    image: str = "image",
-    label: str = "label",
-    rows_together: int = 2,
-    **columns: object,
-) -> Path:
-    """A Parquet file as the hub serves it: row i holds a grey image of shade i."""
-    pictures = pa.array([{"bytes": png(i), "path": f"{i}.png"} for i in range(len(labels))], IMAGE)
-    table = pa.table({image: pictures, label: pa.array(labels), **columns})
-    if names is not None:
-        features = {image: {"_type": "Image"}, label: {"names": names, "_type": "ClassLabel"}}
-        table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": features}})})
-    file.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(table, file, row_group_size=rows_together)
-    return file
-
 
 def shades(root: Path, listing: Listing, split: str = "test") -> list[tuple[int, str]]:
     """The shade that each listed image has, and its class."""
@@ -362,7 +339,7 @@ EXPECTED = [(0, "dog"), (1, "cat"), (2, "dog"), (3, "dog"), (4, "cat")]
     ],
 )
 def test_pictures_in_parquet_are_read(tmp_path: Path, about: dict[str, object], names: str | None) -> None:
-    file = hub(tmp_path / "data/list.parquet", **about)
+    file = write_hub(tmp_path / "data/list.parquet", **about)
     if names is not None:
         (tmp_path / "names.txt").write_text(names)
     where = None if names is None else str(tmp_path / "names.txt")
@@ -386,13 +363,13 @@ def test_pictures_in_parquet_are_read(tmp_path: Path, about: dict[str, object], 
     ],
 )
 def test_the_hub_names_a_file_by_its_split(tmp_path: Path, name: str, split: str) -> None:
-    hub(tmp_path / f"{name}.parquet", labels=[0, 1], names=["dog", "cat"])
+    write_hub(tmp_path / f"{name}.parquet", labels=[0, 1], names=["dog", "cat"])
     listing = tables.read(f"{name}.parquet", root=str(tmp_path), wanted=("train", "val", "test"))
     assert list(listing.splits) == [split]
 
 
 def test_a_column_of_splits_beside_pictures(tmp_path: Path) -> None:
-    hub(tmp_path / "all.parquet", labels=[0, 1, 0], names=["dog", "cat"], split=["Train", "test", "train"])
+    write_hub(tmp_path / "all.parquet", labels=[0, 1, 0], names=["dog", "cat"], split=["Train", "test", "train"])
     listing = tables.read("all.parquet", root=str(tmp_path), wanted=BOTH)
     assert shades(tmp_path, listing, "train") == [(0, "dog"), (2, "dog")]
     assert shades(tmp_path, listing) == [(1, "cat")]
@@ -416,7 +393,7 @@ def test_a_column_of_splits_beside_pictures(tmp_path: Path) -> None:
     ],
 )
 def test_pictures_that_cannot_be_told_apart(tmp_path: Path, about: dict[str, object], message: str) -> None:
-    hub(tmp_path / "list.parquet", **about)
+    write_hub(tmp_path / "list.parquet", **about)
     with pytest.raises(DataError) as caught:
         validated(tables.read("list.parquet", root=str(tmp_path), wanted=BOTH))
     assert message in str(caught.value)
@@ -435,14 +412,14 @@ def test_a_picture_outside_of_the_file_is_not_opened(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cell", ["image/5", "image/-1", "image/x", "label/0", "no/0", "image", "image/" + "9" * 5000])
 def test_a_cell_that_is_not_there(tmp_path: Path, cell: str) -> None:
-    file = hub(tmp_path / "list.parquet", labels=[0, 1, 0, 0, 1])
+    file = write_hub(tmp_path / "list.parquet", labels=[0, 1, 0, 0, 1])
     with pytest.raises(DataError, match=r"list.parquet has no image"):
         read_bytes(f"{file}/{cell}")
 
 
 def test_rows_are_read_in_any_order_with_little_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet_images, "MOST_KEPT", 1)
-    file = hub(tmp_path / "list.parquet", labels=[0, 1] * 20, rows_together=3)
+    file = write_hub(tmp_path / "list.parquet", labels=[0, 1] * 20, rows_together=3)
     order = [*range(40)]
     random.Random(1).shuffle(order)
     assert [load_rgb(f"{file}/image/{row:02}").getpixel((0, 0))[0] for row in order] == order
@@ -451,7 +428,7 @@ def test_rows_are_read_in_any_order_with_little_kept(tmp_path: Path, monkeypatch
 
 def test_too_large_a_row_group_is_refused_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet_images, "LARGEST_GROUP", 10)
-    file = hub(tmp_path / "list.parquet", labels=[0, 1])
+    file = write_hub(tmp_path / "list.parquet", labels=[0, 1])
     with pytest.raises(DataError, match=r"bytes of pictures in one row group, more than 10; save it with smaller row"):
         read_bytes(f"{file}/image/0")
 
@@ -459,7 +436,7 @@ def test_too_large_a_row_group_is_refused_unread(tmp_path: Path, monkeypatch: py
 @pytest.mark.parametrize("seed", range(8))
 def test_a_damaged_file_of_pictures(tmp_path: Path, seed: int) -> None:
     """Each image is read, or gives one line."""
-    file = hub(tmp_path / "list.parquet", labels=[0, 1, 0, 1], names=["dog", "cat"])
+    file = write_hub(tmp_path / "list.parquet", labels=[0, 1, 0, 1], names=["dog", "cat"])
     content = bytearray(file.read_bytes())
     draw = random.Random(seed)
     for _ in range(20):
@@ -507,10 +484,10 @@ def of_hub(root: Path, *, class_names: str | None = None, test_split: str = "tes
         ("default/train-00000-of-00001.parquet", "default/test-00000-of-00001.parquet"),
     ],
 )
-def test_a_folder_of_the_hub(tmp_path: Path, train: str, test: str) -> None:
+def test_a_folder_of_the_write_hub(tmp_path: Path, train: str, test: str) -> None:
     (tmp_path / "README.md").write_text("x")
-    hub(tmp_path / train, labels=[0, 1, 1], names=["dog", "cat"])
-    hub(tmp_path / test, labels=[1, 0], names=["dog", "cat"])
+    write_hub(tmp_path / train, labels=[0, 1, 1], names=["dog", "cat"])
+    write_hub(tmp_path / test, labels=[1, 0], names=["dog", "cat"])
     listing = of_hub(tmp_path)
     assert shades(tmp_path, listing, "train") == [(0, "dog"), (1, "cat"), (2, "cat")]
     assert shades(tmp_path, listing) == [(0, "cat"), (1, "dog")]
@@ -519,8 +496,8 @@ def test_a_folder_of_the_hub(tmp_path: Path, train: str, test: str) -> None:
 
 def test_a_split_in_two_files(tmp_path: Path) -> None:
     for number, labels in enumerate([[0, 1], [1]]):
-        hub(tmp_path / f"data/train-0000{number}-of-00002.parquet", labels=labels, names=["dog", "cat"])
-    hub(tmp_path / "data/validation-00000-of-00001.parquet", labels=[1, 0], names=["dog", "cat"])
+        write_hub(tmp_path / f"data/train-0000{number}-of-00002.parquet", labels=labels, names=["dog", "cat"])
+    write_hub(tmp_path / "data/validation-00000-of-00001.parquet", labels=[1, 0], names=["dog", "cat"])
     listing = of_hub(tmp_path, test_split="val")
     assert shades(tmp_path, listing, "train") == [(0, "dog"), (1, "cat"), (0, "cat")]
     assert shades(tmp_path, listing, "val") == [(0, "cat"), (1, "dog")]
@@ -541,7 +518,7 @@ def test_a_split_in_two_files(tmp_path: Path) -> None:
 )
 def test_a_folder_of_the_hub_that_does_not_fit(tmp_path: Path, files: dict[str, list[str]], message: str) -> None:
     for name, classes in files.items():
-        hub(tmp_path / f"{name}.parquet", labels=[0, 1], names=classes)
+        write_hub(tmp_path / f"{name}.parquet", labels=[0, 1], names=classes)
     with pytest.raises(WsoupError) as caught:
         of_hub(tmp_path).split("test")
     assert message in str(caught.value)

@@ -101,11 +101,10 @@ def _unknown_order(loader: DataLoader[Any]) -> str:
         return "that shuffles"
     if type(loader.sampler) is not SequentialSampler:
         return f"with a sampler of its own ({type(loader.sampler).__name__})"
-    batches = loader.batch_sampler
+    batches: Any = loader.batch_sampler
     # Without batches of its own (batch_size=None) there is no sampler of batches.
     if batches is not None:
-        is_usual = type(batches) is BatchSampler and type(batches.sampler) is SequentialSampler
-        if not is_usual:
+        if type(batches) is not BatchSampler or type(batches.sampler) is not SequentialSampler:
             return f"with a sampler of batches of its own ({type(batches).__name__})"
         if batches.drop_last and len(batches.sampler) % batches.batch_size:
             return "that drops the last images (drop_last)"

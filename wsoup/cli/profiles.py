@@ -144,7 +144,7 @@ def profile_own(
     images: Annotated[
         str,
         typer.Option(
-            help="A folder of <class>/<image>, or with train/ and test/ of such; or a folder of such folders."
+            help="A folder of <class>/<image>, or with train/ and test/ of such; a folder of such folders; or a list."
         ),
     ],
     classes: common.Names = None,
@@ -169,9 +169,11 @@ def profile_own(
 
     Example: wsoup profile own --images photos --out params.yaml
     """
+    from wsoup.datasets.cells import is_list
     from wsoup.pipeline.profile_own import own
 
-    if not Path(images).is_dir():
+    is_list_file = Path(images).is_file() and is_list(images)
+    if not (Path(images).is_dir() or is_list_file):
         raise MissingError(f"--images {images} is not a folder; name one of <class>/<image>, or with train/ and test/")
     encoder: dict[str, Any] = {"model": model, "pretrained": pretrained or "", "config": config}
     encoder |= {"image_mean": image_mean, "image_std": image_std, "interpolation": interpolation}

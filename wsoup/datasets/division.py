@@ -61,7 +61,11 @@ def sides(root: str, *, fraction: float | None = None) -> Sides:
         DataError: a fraction for a folder that is divided, val/ and test/ without train/, or a folder of such folders.
     """
     _check_one_dataset(root)
-    splits = folder.splits_with_images(root)
+    return of_splits(folder.splits_with_images(root), root=root, fraction=fraction)
+
+
+def of_splits(splits: Sequence[str], *, root: str, fraction: float | None) -> Sides:
+    """`sides` of a folder or list with these splits."""
     if len(splits) < 2:
         if fraction is None:
             fraction = HALF

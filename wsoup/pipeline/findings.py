@@ -6,6 +6,7 @@ from wsoup.base.errors import one_line
 from wsoup.paper import coverage
 from wsoup.pipeline import preflight
 from wsoup.pipeline.check_datasets import dataset
+from wsoup.pipeline.check_roles import foreign_targets
 from wsoup.pipeline.finding import Finding, in_order
 from wsoup.pipeline.findings_cache import encoder_inputs, remembered
 from wsoup.pipeline.params import Params
@@ -16,6 +17,7 @@ def findings(params: Params, *, deep: bool) -> list[Finding]:
     every = remembered("encoder", inputs=encoder_inputs(params), look=lambda: _encoder(params))
     for name in params.datasets:
         every += dataset(name, params=params, deep=deep)
+    every += foreign_targets(params)
     for of_authors, text in coverage.pools_of_params(params.model_dump(mode="json", by_alias=True)):
         every.append(Finding("fact" if of_authors else "warning", "", text))
     for problem in preflight.problems(params):

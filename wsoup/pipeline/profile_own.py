@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from wsoup.base.errors import DataError, ParamsError
 from wsoup.base.folder_names import changes, proposed
-from wsoup.datasets import division, folder
+from wsoup.datasets import division, folder, roles
 from wsoup.datasets.division import Sides
 from wsoup.datasets.folder import split_folders
 from wsoup.datasets.left_out import left_out
@@ -15,6 +15,7 @@ from wsoup.datasets.listing import Listing
 from wsoup.datasets.walk import require_folder, subfolders
 from wsoup.params.inputs import EncoderParams
 from wsoup.params.reading import parse_yaml
+from wsoup.pipeline import profile_list
 from wsoup.pipeline.params import parse_params
 from wsoup.pipeline.profile_templates import filled, template
 
@@ -49,9 +50,9 @@ def own(
     """params.yaml for a folder of your own images, with the class names that `wsoup try` would use.
 
     Args:
-        images: a folder of labelled images, divided as `wsoup.datasets.division.sides` says; or a folder of such
-            folders, exactly one of which has train/ and is the source. The others are targets, with role dg if they
-            have the same classes, else xd.
+        images: a list of labelled images, or a folder of them, divided as `wsoup.datasets.division.sides` says; or a
+            folder of such folders, exactly one of which has train/ and is the source. The others are targets, with
+            role dg if they have the same classes, else xd.
         encoder: keys of section encoder that the user gave. ``pretrained`` is a tag or a weights file; the models
             ``hf-hub:...`` and ``local-dir:...`` come with their weights; the default model is ViT-B-32, or that of
             ``config``.
@@ -64,6 +65,8 @@ def own(
         MissingError, DataError: no such folder, no training images, or more than one source.
         ParamsError: a value that params.yaml would refuse.
     """
+    if profile_list.is_listed(images):
+        return _of_list(images, encoder=encoder, fraction=test_fraction, classes=classes, names_file=names_file)
     roots = {_name(root): str(root) for root in map(Path.resolve, _image_roots(images))}
     source, source_root = next(iter(roots.items()))
     sides = division.sides(source_root, fraction=test_fraction)
@@ -77,12 +80,50 @@ def own(
     sections = _sections(listings, test_splits=test_splits, classes=naming.file)
     if sides.test_fraction is not None:
         sections[source]["test_fraction"] = sides.test_fraction
+    notes = [f"{name}: {line}" for name, root in roots.items() for line in left_out(root)]
+    notes += _why_xd(listings)
+    notes += [note for note in (sides.note, naming.hint) if note]
+    return Profile(_text(source, sections, encoder=encoder), notes, naming.names)
+
+
+def _of_list(
+    images: str, *, encoder: Mapping[str, Any], fraction: float | None, classes: str | None, names_file: Path | None
+) -> Profile:
+    """`own` for a list, or a folder of the hub's Parquet files, which is the source and has no targets."""
+    classes_file = None if classes is None else _absolute(classes)
+    source = profile_list.source(images, fraction=fraction, classes=classes_file)
+    names = dict(zip(source.class_names, proposed(source.class_names), strict=True))
+    hint = ""
+    section = {"role": "source", **source.section, "template": TEMPLATE}
+    is_named = classes is not None or names == {name: name for name in names}
+    if not is_named:
+        hint = _hint(names, named=source.class_names, names_file=names_file)
+    if names_file is not None and not is_named:
+        section["class_names"] = names_file.name
+    else:
+        names = {}
+    name = _name(Path(images).resolve().with_suffix(""))
+    text = _text(name, {name: section}, encoder=encoder)
+    return Profile(text, [note for note in (*source.notes, hint) if note], names)
+
+
+def _text(source: str, sections: Mapping[str, object], *, encoder: Mapping[str, Any]) -> str:
+    """The text of params.yaml, which wsoup itself can read."""
     values = {"source": source, "encoder": _encoder(encoder), "datasets": sections}
     text = filled(template("own"), values)
     parse_params(parse_yaml(text, origin="wsoup profile own"), origin="wsoup profile own")
-    notes = [f"{name}: {line}" for name, root in roots.items() for line in left_out(root)]
-    notes += [note for note in (sides.note, naming.hint) if note]
-    return Profile(text, notes, naming.names)
+    return text
+
+
+def _why_xd(listings: Mapping[str, Listing]) -> list[str]:
+    """A line for each target that is taken for one of other classes; the first listing is the source."""
+    source, *targets = listings
+    lines = []
+    for name in targets:
+        why = roles.why_other(listings[name].class_names, source_names=listings[source].class_names)
+        if why:
+            lines.append(f"{name}: role xd (other classes), since {why}")
+    return lines
 
 
 class _Naming(NamedTuple):
