@@ -108,7 +108,8 @@ def test_encoder_options_replace_params_yaml(photos, tiny_encoder_files):
     assert run("classify", "new", *OPTIONS, *options)[1] == usual
     code, printed, errors = run("classify", "new", *OPTIONS)
     assert (code, printed) == (1, "")
-    assert "tiny.safetensors, the weights of artifacts/soups/word/seed1.json, is not a file here; run in the" in errors
+    assert "tiny.safetensors, the weights of artifacts/soups/word/seed1.json, is not a file here; name the" in errors
+    assert "(--params FILE), or the file itself (--pretrained FILE, and --config FILE)" in errors
 
 
 def test_another_encoder_is_refused(photos, soup):

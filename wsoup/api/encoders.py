@@ -21,6 +21,8 @@ from wsoup.towers.encoder import Encoder, choose_device, load_encoder
 
 IDENTITY = ("config", "weights", "sha256", "quick_gelu", "precision")
 """Keys of an encoder id that decide its features; the other keys are names."""
+BESIDE = "encoder.yaml"
+"""How an encoder is loaded, beside a soup or head that `wsoup try` wrote."""
 PREPROCESSING = {"image_mean": "mean", "image_std": "std", "interpolation": "interpolation"}
 """Keys of section `encoder` -> keys of a soup's preprocessing."""
 
@@ -63,10 +65,13 @@ class EncoderOptions:
         if params.weights_file is None:
             return _downloaded(params, device=device)
         if not params.weights_file.is_file():
-            raise MissingError(
-                f"{params.pretrained}, the weights of {origin}, is not a file here; run in the folder of its "
-                "params.yaml, or correct --pretrained FILE (and --config FILE)"
-            )
+            step = "correct --pretrained FILE (and --config FILE)"
+            if self.pretrained is None:
+                step = (
+                    "name the params.yaml or encoder.yaml that has its path (--params FILE), or the file itself "
+                    "(--pretrained FILE, and --config FILE)"
+                )
+            raise MissingError(f"{params.pretrained}, the weights of {origin}, is not a file here; {step}")
         return load_encoder(params, device=choose_device(device))
 
     def check_files(self, *, origin: str) -> None:
@@ -150,8 +155,8 @@ def encoder_of(
 ) -> Encoder:
     """Load the encoder of a soup, or of a head on it, with the soup's preprocessing.
 
-    Its names come from `encoder_id`, and local files from params.yaml if that is about the same encoder; options
-    override both.
+    Its names come from `encoder_id`, and local files from params.yaml, or from encoder.yaml beside the soup or head, if
+    that is about the same encoder; options override both.
 
     Args:
         soup: the soup.
@@ -171,12 +176,13 @@ def encoder_of(
     for key, name in PREPROCESSING.items():
         if soup.preprocessing.get(name):
             defaults[key] = soup.preprocessing[name]
-    known = _in_params(params) if options.model is None else {}
-    pretrained = str(known.get("pretrained"))
-    # An id names a weights file without its folder, which params.yaml knows.
-    same_weights = names["pretrained"] in (pretrained, Path(pretrained).name)
-    if known.get("model") == names["model"] and same_weights:
-        defaults |= known
+    if options.model is None:
+        # What `wsoup try` writes beside its soup and head says the same.
+        for file in (params, Path(origin).parent / BESIDE):
+            known = _in_params(file)
+            if _is_about(known, names):
+                defaults |= known
+                break
     encoder = options.load(device=device, origin=origin, defaults=defaults)
     loaded = {**encoder.id, **encoder.preprocessing}
     expected = {key: encoder_id[key] for key in IDENTITY if encoder_id.get(key) is not None}
@@ -192,6 +198,14 @@ def encoder_of(
             "or make a soup for this one"
         )
     return encoder
+
+
+def _is_about(known: Mapping[str, Any], names: Mapping[str, object]) -> bool:
+    """Whether a section `encoder` is about the encoder of these names."""
+    pretrained = str(known.get("pretrained"))
+    # An id names a weights file without its folder, which params.yaml knows.
+    same_weights = names["pretrained"] in (pretrained, Path(pretrained).name)
+    return known.get("model") == names["model"] and same_weights
 
 
 def _in_params(params: Path) -> dict[str, Any]:

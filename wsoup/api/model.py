@@ -12,7 +12,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from wsoup.api.arguments import Tokenizer
-from wsoup.base.errors import ParamsError
+from wsoup.base.errors import ModelError, ParamsError
 from wsoup.heads.zero_shot import logit_scale_of
 from wsoup.runtime.memory import kept_memory
 from wsoup.runtime.progress import showing
@@ -27,8 +27,13 @@ LARGEST_SCALE = 1e30
 
 @contextmanager
 def at_work(model: object, *, bars: bool) -> Iterator[None]:
-    """Put the model in eval mode within, and show progress bars if `bars`; restored afterwards."""
+    """Put the model in eval mode within, and show progress bars if `bars`; restored afterwards.
+
+    Raises:
+        ModelError: the model has no values.
+    """
     module = as_module(model)
+    _check_values(module)
     # Part by part: a model that is being trained may keep some of them, such as a frozen tower, in eval mode.
     training = [part for part in module.modules() if part.training]
     module.eval()
@@ -46,6 +51,16 @@ def as_module(model: object) -> nn.Module:
         return model
     attributes = getattr(model, "__dict__", {})
     return nn.ModuleDict({name: part for name, part in attributes.items() if isinstance(part, nn.Module)})
+
+
+def _check_values(module: nn.Module) -> None:
+    """Raise ModelError for a weight on torch's meta device, which holds no values."""
+    for name, weight in module.named_parameters():
+        if weight.is_meta:
+            raise ModelError(
+                f"model has no values: {name} is on the meta device; load its weights first, with "
+                "model.load_state_dict(..., assign=True)"
+            )
 
 
 def device_of(model: object) -> torch.device:
@@ -108,7 +123,13 @@ def in_memory(
 
 
 def checked_logit_scale(model: object) -> float:
-    """The factor that the model multiplies cosines by; ParamsError unless float32 can compute with it."""
+    """The factor that the model multiplies cosines by.
+
+    Raises:
+        ModelError: the model has no values.
+        ParamsError: float32 cannot compute with it.
+    """
+    _check_values(as_module(model))
     scale = logit_scale_of(model)
     if not SMALLEST_SCALE < scale < LARGEST_SCALE:  # NaN is in no order
         raise ParamsError(

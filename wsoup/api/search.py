@@ -61,8 +61,8 @@ def source_of(
     y = checked_labels(labels, n_images=len(x), class_names=class_names)
     if len(y.unique()) < 2:
         raise DataError(f"{len(y)} images of one class are too few: a search needs a handful of each of two or more")
-    device = device_of(towers.model)
     with at_work(towers.model, bars=progress):
+        device = device_of(towers.model)
         encoder = in_memory(towers.model, tokenizer=towers.tokenizer, names=towers.names, precision=towers.precision)
         x = x.to(check_device(device))
         y = y.to(device)

@@ -126,8 +126,10 @@ def try_command(
     Example: wsoup try photos --model ViT-B-32 --pretrained openai
     """
     from wsoup.api.hub import DEFAULTS, check_downloads
+    from wsoup.datasets.walk import require_photos
 
-    # Before seconds of imports.
+    # Before seconds of imports, the folder first: it is what most often is wrong.
+    require_photos(photos)
     check_downloads(model=model, pretrained=pretrained, config=config)
     from wsoup.api.encoders import EncoderOptions
     from wsoup.photos import trial

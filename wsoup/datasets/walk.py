@@ -23,6 +23,12 @@ def require_folder(root: str | Path) -> Path:
     return Path(root)
 
 
+def require_photos(root: str) -> None:
+    """Raise MissingError for what is not a folder."""
+    if not os.path.isdir(root):
+        raise MissingError(f"{root} is not a folder; give one of {root}/<class>/<image>")
+
+
 def subfolders(folder: Path) -> list[str]:
     """Sorted names of the folders in a folder, without hidden ones."""
     return sorted(entry.name for entry in _entries(folder) if os.path.isdir(entry.path))

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wsoup.base.errors import DataError, MissingError
+from wsoup.base.errors import DataError
 from wsoup.base.folder_names import changes, proposed
 from wsoup.core import prompts
 from wsoup.datasets import division, fewshot, folder
@@ -20,6 +20,7 @@ from wsoup.datasets.few_images import none_to_test_on
 from wsoup.datasets.hashing import hashed
 from wsoup.datasets.left_out import left_out
 from wsoup.datasets.listing import validated
+from wsoup.datasets.walk import require_photos
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,7 @@ def look(root: str, *, shots: int, seed: int, template: str, classes: str | None
         MissingError, DataError, ParamsError: no such folder, one class, nothing to learn a class from or to test on,
             or a bad template.
     """
-    if not Path(root).is_dir():
-        raise MissingError(f"{root} is not a folder; give one of {root}/<class>/<image>")
+    require_photos(root)
     template = prompts.checked(template)
     sides = division.sides(root)
     listing = validated(folder.read(root, wanted=sides.wanted, class_names=classes))

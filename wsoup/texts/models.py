@@ -14,8 +14,13 @@ PROBES = ("a photo of a cat", "a blurry photo of the hard to see golden retrieve
 
 
 def check_has(model: object, method: str) -> None:
-    """Raise ModelError if a model lacks a method."""
+    """Raise ModelError if a model lacks a method, or its weights."""
     if not callable(getattr(model, method, None)):
+        for wrapped in ("module", "model"):
+            if callable(getattr(getattr(model, wrapped, None), method, None)):
+                raise ModelError(
+                    f"model is {type(model).__name__}, which wraps the model that has {method}; pass model.{wrapped}"
+                )
         raise ModelError(f"model is {type(model).__name__}, which has no {method}; expected a model like open_clip's")
 
 

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from wsoup.base.errors import MissingError, ModelError, needing, one_line
 from wsoup.params.inputs import EncoderParams
+from wsoup.towers.checkpoints import bare_weights
 from wsoup.towers.config import Config, known_config, read_config
 from wsoup.towers.library import open_clip
 from wsoup.towers.words import ByWord
@@ -35,16 +36,17 @@ def build(params: EncoderParams, *, device: torch.device) -> tuple[nn.Module, Ca
         # `forced_quick_gelu` has decided.
         warnings.filterwarnings("ignore", message="QuickGELU mismatch")
         try:
-            model, _, preprocess = open_clip.create_model_and_transforms(
-                params.model,
-                pretrained=params.pretrained or None,
-                force_quick_gelu=force,
-                image_mean=params.image_mean,
-                image_std=params.image_std,
-                image_interpolation=params.interpolation,
-                device=device,
-                require_pretrained=params.pretrained is not None,  # a hub's repository may have no weights
-            )
+            with bare_weights(origin=str(params.pretrained or params.model)):
+                model, _, preprocess = open_clip.create_model_and_transforms(
+                    params.model,
+                    pretrained=params.pretrained or None,
+                    force_quick_gelu=force,
+                    image_mean=params.image_mean,
+                    image_std=params.image_std,
+                    image_interpolation=params.interpolation,
+                    device=device,
+                    require_pretrained=params.pretrained is not None,  # a hub's repository may have no weights
+                )
         except pickle.UnpicklingError:
             raise ModelError(
                 f"encoder.pretrained: {params.pretrained} is damaged, or holds more than weights (code is never run); "
