@@ -108,6 +108,16 @@ def test_the_readmes_code_prints_what_it_shows(photographs, in_tmp: Path, reques
     assert wsoup.Soup.load("soup.json").encoder["model"] == "ViT-B-32-quickgelu", "for `wsoup classify`"
 
 
+def test_the_readmes_code_without_a_network_ends_in_a_line(in_tmp: Path, monkeypatch):
+    """Photos, and weights that are not here: what to do, and no traceback."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setenv("HF_HUB_CACHE", str(in_tmp))
+    write_image_folder(Path("photos"), splits={"train": 1, "test": 1}, classes=COLOURS)
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.S)
+    with pytest.raises(SystemExit, match=r"no network\? Let weights be a file that you have, or move photos/ away"):
+        exec(block, {})
+
+
 def without_figures(printed: str) -> str:
     printed = printed.replace(", which may be noise", "").replace("-", "+")
     return re.sub(r"\d+(\.\d\d)?", "N", printed)

@@ -13,6 +13,7 @@ from pathlib import Path
 import open_clip
 import pytest
 import torch
+import yaml
 from PIL import Image
 from run_cli import run
 from small_world import COLOURS, write_image_folder
@@ -190,6 +191,55 @@ def grey(in_tmp, tiny_encoder_files) -> Soup:
     Path("expected.json").write_text(json.dumps((features @ soup.classifier(**how)).argmax(1).tolist()))
     wsoup.fit_head(features, labels, soup=soup, **how).save("head.safetensors")
     return soup
+
+
+# ------------------------------------------------------------------------------------ what `wsoup try` wrote
+
+
+@pytest.fixture
+def tried(in_tmp, tiny_encoder_files) -> Path:
+    """A trial in a folder of its own, without any params.yaml here."""
+    write_image_folder(Path("photos"), splits={"train": 2, "test": 2}, classes=COLOURS)
+    code, _, errors = run("try", "photos", *where_of(tiny_encoder_files)[2:], "--out", "tried")
+    assert code == 0, errors
+    return Path("tried")
+
+
+@pytest.mark.parametrize("folder", ["tried", "elsewhere/moved"])
+@pytest.mark.parametrize("made", [["--soup", "soup.json", "--classes", "classes.txt"], ["--soup", "head.safetensors"]])
+def test_what_lies_beside_a_soup_says_how_its_encoder_is_loaded(tried: Path, folder: str, made: list[str]) -> None:
+    """From any folder, and after a move."""
+    Path(folder).parent.mkdir(exist_ok=True)
+    tried.rename(folder)
+    options = [f"{folder}/{part}" if "." in part else part for part in made]
+    code, printed, errors = run("classify", "photos/test", *options)
+    assert code == 0, errors
+    assert len(rows_of(printed)) == 8
+    assert "accuracy" in errors
+
+
+def test_an_encoder_that_is_gone_is_named_with_every_way_to_find_it(tried: Path, tiny_encoder_files) -> None:
+    gone = yaml.safe_load(Path("tried/encoder.yaml").read_text())
+    gone["encoder"]["pretrained"] = "/gone/tiny.safetensors"
+    Path("tried/encoder.yaml").write_text(yaml.safe_dump(gone))
+    options = ["--soup", "tried/soup.json", "--classes", "tried/classes.txt"]
+    code, _, errors = run("classify", "photos/test", *options)
+    assert code == 1
+    assert "/gone/tiny.safetensors, the weights of tried/soup.json, is not a file here; name the params.yaml" in errors
+    Path("tried/encoder.yaml").unlink()
+    errors = run("classify", "photos/test", *options)[2]
+    assert "encoder.yaml that has its path (--params FILE)" in errors
+    Path("mine.yaml").write_text(json.dumps({"encoder": tiny_encoder_files}))
+    assert run("classify", "photos/test", *options, "--params", "mine.yaml")[0] == 0
+
+
+def test_another_encoder_beside_a_soup_is_not_taken(tried: Path, tiny_encoder_files) -> None:
+    other = yaml.safe_load(Path("tried/encoder.yaml").read_text())
+    other["encoder"] |= {"model": "other-clip"}
+    Path("tried/encoder.yaml").write_text(yaml.safe_dump(other))
+    code, _, errors = run("classify", "photos/test", "--soup", "tried/soup.json", "--classes", "tried/classes.txt")
+    assert code == 1
+    assert "tiny.safetensors, the weights of tried/soup.json, is not a file here" in errors
 
 
 def where_of(files: dict[str, str]) -> list[str]:

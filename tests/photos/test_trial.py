@@ -213,6 +213,11 @@ def test_without_network_it_ends_at_once(in_tmp, monkeypatch):
         "error: the weights of ViT-B-32 / laion400m_e31 are not on this machine, and the hub does not answer; connect "
         "to the network, or name files that you have: --pretrained FILE --config FILE (its open_clip config)\n"
     )
+    # A folder that is not there is said first, whatever the weights.
+    for place in ("nowhere", "params.yaml"):
+        Path("params.yaml").touch()
+        code, _, errors = run("try", place)
+        assert (code, errors) == (1, f"error: {place} is not a folder; give one of {place}/<class>/<image>\n")
     (_, _, errors) = run("try", "photos", "--model", "ViT-B-32", "--pretrained", "no.pt")
     assert "no.pt, the weights of wsoup try, is not a file here" in errors.splitlines()[-1]
 
