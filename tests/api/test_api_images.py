@@ -84,11 +84,11 @@ def test_a_bad_file_raises_or_becomes_nan(files, tiny_encoder):
 @pytest.mark.parametrize(
     ("changed", "error", "text"),
     [
-        ({"paths": "a.png"}, ParamsError, "paths is 'a.png'; expected a list"),
+        ({"paths": 3}, ParamsError, "paths is 3; expected a list"),
         ({"paths": []}, ParamsError, r"paths is \[\]; .*expected a list of 1 or more"),
         ({"paths": [np.zeros((9, 9, 3))]}, ParamsError, r"paths.0 is array.*expected an image file.* Pillow image"),
         ({"model": len, "preprocess": torch.nn.Linear(1, 1)}, ModelError, "model is .* has no encode_image"),
-        ({"paths": ["."]}, ParamsError, r"paths.0 is '\.'; expected an image file, one of sorted\("),
+        ({"paths": ["."]}, ParamsError, r"paths.0 is '\.'; it is a folder; list its files: sorted\("),
         ({"on_bad_image": "skip"}, ParamsError, "on_bad_image is 'skip'; expected one of stop, nan"),
         ({"preprocess": Image.Image.copy}, ModelError, "preprocess cannot do what this needs"),
     ],

@@ -302,7 +302,7 @@ def test_labels_of_pandas_are_names_or_numbers(calls: dict, kind: str) -> None:
 @pytest.mark.parametrize(
     ("name", "argument", "value", "error", "message"),
     [
-        ("score_texts", "class_names", "set", ParamsError, r"class_names is \{.*; expected a list"),
+        ("score_texts", "class_names", "set", DataError, "class_names is a set, which has no order; give a list"),
         ("score_texts", "features", "masked", DataError, "16 of its values are masked"),
         ("score_texts", "labels", "masked_labels", DataError, "15 of its values are masked"),
         ("word_soup", "features", "sparse_tensor", DataError, r"features is .*\(a sparse, quantized or meta tensor"),

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from wsoup.base.arguments import Words, listed
 from wsoup.base.arrays import rows, tensor, unit_rows
+from wsoup.base.class_names import checked_names
 from wsoup.base.errors import DataError, MismatchError, shown_value
 from wsoup.core.soup import Soup
 
@@ -21,6 +22,20 @@ Precision = Literal["fp32", "bf16", "fp16", "reference"]
 EncoderNames = Mapping[str, Words | None]
 """As open_clip names them."""
 Tokenizer = Callable[[Sequence[str]], Tensor]
+
+
+def names_of(labels: Labels, class_names: Sequence[str] | None) -> list[str]:
+    """Class names in label order: those given, or the names among the labels, sorted.
+
+    Raises:
+        DataError: none are given, and labels are numbers.
+    """
+    if class_names is not None:
+        return list(class_names)
+    values = listed(labels)
+    if isinstance(values, Sequence) and values and all(isinstance(value, str) for value in values):
+        return checked_names(sorted({*values}))
+    raise DataError("class_names is missing, and labels are not names; give class_names= in label order")
 
 
 def checked_labels(labels: Labels, *, n_images: int, class_names: Sequence[str]) -> Tensor:

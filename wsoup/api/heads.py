@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from wsoup.api.arguments import EncoderNames, Features, Labels, Precision, Tokenizer, checked_labels
+from wsoup.api.arguments import EncoderNames, Features, Labels, Precision, Tokenizer, checked_labels, names_of
 from wsoup.api.model import at_work, checked_logit_scale, in_memory
 from wsoup.api.soups import TEMPLATE
-from wsoup.base.arguments import at_the_door
+from wsoup.base.arguments import Flag, at_the_door
 from wsoup.base.class_names import Names
 from wsoup.core.member import Member
 from wsoup.core.soup import Soup, Template
@@ -22,7 +22,7 @@ def fit_head(
     features: Features,
     labels: Labels,
     *,
-    class_names: Names,
+    class_names: Names | None = None,
     model: object,
     tokenizer: Tokenizer,
     soup: Soup | None = None,
@@ -30,6 +30,7 @@ def fit_head(
     template: Template | None = None,
     precision: Precision = "fp32",
     encoder: EncoderNames | None = None,
+    progress: Flag = True,
 ) -> Head:
     """A classifier from a few labelled images of each class: closed form, in seconds.
 
@@ -39,13 +40,15 @@ def fit_head(
     Args:
         features: (n, D) image features of this model, L2-normalised.
         labels: (n,) whole numbers in [0, C), or class names.
-        class_names: C names in label order, each with at least one image.
+        class_names: C names in label order, each with at least one image (default: of labels that are names, these
+            names in sorted order).
         model, tokenizer: an open_clip model, or any object with `encode_text`, and its tokenizer.
         soup: whose texts the head builds on (default: the class name alone).
         kind: ``"prototypes"``, ``"ridge"`` or ``"both"``, their mean; see `wsoup.heads.kinds`.
         template: prompt template with one ``{}`` (default: the soup's).
         precision: of the text features: fp32, bf16, fp16 (autocast) or reference.
         encoder: {"model": ..., "pretrained": ...} as open_clip names them, recorded in the head.
+        progress: whether to show progress bars.
 
     Raises:
         DataError: features, labels and names that do not fit together, a class without images, or the same photo under
@@ -53,10 +56,10 @@ def fit_head(
         ParamsError, ModelError, MismatchError: fewer than two classes, unknown kind, or an unusable model.
     """
     x = torch.as_tensor(features).cpu()
-    names = list(class_names)
+    names = names_of(labels, class_names)
     y = checked_labels(labels, n_images=len(x), class_names=names).cpu()
     scale = checked_logit_scale(model)
-    with at_work(model, bars=False):
+    with at_work(model, bars=progress):
         tower = in_memory(model, tokenizer=tokenizer, names=encoder, precision=precision)
         if soup is None:
             bare = (Member(""),)

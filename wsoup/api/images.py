@@ -30,14 +30,16 @@ from wsoup.towers.library import transforms
 def _image(value: object) -> str | Image.Image:
     if isinstance(value, Image.Image):
         return value
-    if not isinstance(value, str | os.PathLike) or os.path.isdir(value):
+    if isinstance(value, str | os.PathLike) and os.path.isdir(value):
+        raise ValueError("it is a folder; list its files: sorted(Path(folder).rglob('*.jpg'))")
+    if not isinstance(value, str | os.PathLike):
         raise ValueError("expected an image file, one of sorted(Path(folder).rglob('*.jpg')), or a Pillow image")
     return os.fspath(value)
 
 
 def _listed(value: object) -> object:
-    """One picture as a list of it, and what a generator yields."""
-    if isinstance(value, Image.Image):
+    """One picture or file as a list of it, and what a generator yields."""
+    if isinstance(value, Image.Image | str | os.PathLike):
         return [value]
     if isinstance(value, Iterator):
         return list(value)
@@ -74,7 +76,7 @@ def encode_images(
     """Features of images, as in the pipeline: upright RGB, decoded in other processes while the model works.
 
     Args:
-        paths: N image files, Pillow images, or both, in a list or from a generator; or one Pillow image. If there is
+        paths: N image files, Pillow images, or both, in a list or from a generator; or one of them. If there is
             a Pillow image, this process decodes all. Or a torch Dataset or DataLoader, or a tensor (N, 3, H, W), of
             images that are preprocessed already, alone or before their labels; a Dataset may also give Pillow images.
         model: with `encode_image`; it is used in eval mode, on its own device and in its own precision.

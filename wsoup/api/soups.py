@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from torch import Tensor
 
-from wsoup.api.arguments import EncoderNames, Features, Labels, Pool, Precision, Tokenizer
+from wsoup.api.arguments import EncoderNames, Features, Labels, Pool, Precision, Tokenizer, names_of
 from wsoup.api.model import at_work, device_of
 from wsoup.api.search import Towers, fitting, scored, searched, source_of
 from wsoup.base import project
@@ -49,6 +49,7 @@ class Soup(soup.Soup):
         template: Template | None = None,
         mode: Mode = "centroid",
         precision: Precision = "fp32",
+        progress: Flag = True,
     ) -> Tensor:
         """Class weights: for each class the mean of the members' text features, normalised (centroids).
 
@@ -61,6 +62,7 @@ class Soup(soup.Soup):
             template: of another dataset (default: the soup's).
             mode: ``"centroid"``, or ``"score_mean"`` for unnormalised means, whose scores are means of the members'.
             precision: fp32, bf16, fp16 (autocast) or reference.
+            progress: whether to show progress bars.
 
         Returns:
             (D, C) float32; centroids are columns of length 1. Predictions are `(features @ classifier).argmax(1)`.
@@ -69,7 +71,7 @@ class Soup(soup.Soup):
             DataError, ModelError, ParamsError: unusable names, model or template.
         """
         template = template or self.template
-        with at_work(model, bars=False):
+        with at_work(model, bars=progress):
             encoder = PromptEncoder(model, tokenizer, device=device_of(model), dtype=AUTOCAST[precision])
             _, weights = soup_features(
                 self, template=template, class_names=class_names, text_encoder=encoder, mode=mode
@@ -82,7 +84,7 @@ def word_soup(
     features: Features,
     labels: Labels,
     *,
-    class_names: Names,
+    class_names: Names | None = None,
     model: object,
     tokenizer: Tokenizer,
     seed: Natural,
@@ -103,7 +105,7 @@ def word_soup(
     Args:
         features: (N, D) image features of this model, L2-normalised; a few images per class are enough.
         labels: (N,) whole numbers in [0, C), or class names.
-        class_names: C names in label order.
+        class_names: C names in label order (default: of labels that are names, these names in sorted order).
         model, tokenizer: an open_clip model, or any object with `encode_text`, and its tokenizer.
         seed: of the draws; the same seed gives the same soup.
         template: prompt template with one ``{}``.
@@ -125,7 +127,13 @@ def word_soup(
     pool = common_words(COMMON_WORDS) if words is None else words
     towers = Towers(model, tokenizer, encoder, precision)
     with source_of(
-        features, labels, class_names=class_names, towers=towers, template=template, seed=seed, progress=progress
+        features,
+        labels,
+        class_names=names_of(labels, class_names),
+        towers=towers,
+        template=template,
+        seed=seed,
+        progress=progress,
     ) as source:
         return Soup.of(searched(definition, pool=pool, source=source, seed=seed, period=period))
 
@@ -135,7 +143,7 @@ def descriptor_soup(
     features: Features,
     labels: Labels,
     *,
-    class_names: Names,
+    class_names: Names | None = None,
     model: object,
     tokenizer: Tokenizer,
     seed: Natural = 0,
@@ -160,7 +168,13 @@ def descriptor_soup(
     pool = pools.descriptors([project.file("data/photo_descriptors.txt")]) if descriptors is None else descriptors
     towers = Towers(model, tokenizer, encoder, precision)
     with source_of(
-        features, labels, class_names=class_names, towers=towers, template=template, seed=seed, progress=progress
+        features,
+        labels,
+        class_names=names_of(labels, class_names),
+        towers=towers,
+        template=template,
+        seed=seed,
+        progress=progress,
     ) as source:
         return Soup.of(searched(definition, pool=pool, source=source, seed=seed, period=period))
 
@@ -171,7 +185,7 @@ def score_texts(
     labels: Labels,
     *,
     texts: Pool,
-    class_names: Names,
+    class_names: Names | None = None,
     model: object,
     tokenizer: Tokenizer,
     template: Template = TEMPLATE,
@@ -193,7 +207,13 @@ def score_texts(
     """
     towers = Towers(model, tokenizer, None, precision)
     with source_of(
-        features, labels, class_names=class_names, towers=towers, template=template, seed=0, progress=progress
+        features,
+        labels,
+        class_names=names_of(labels, class_names),
+        towers=towers,
+        template=template,
+        seed=0,
+        progress=progress,
     ) as source:
         pool = fitting(texts, source=source, origin="texts")
         columns = scored(pool, source=source, period=period, label="score texts")

@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, validate_call
 
 from wsoup.base.errors import ParamsError, WsoupError, one_line, shown_value
-from wsoup.base.validation import expectation, keys_in
+from wsoup.base.validation import expectation, keys_in, nearest
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -29,10 +29,15 @@ def at_the_door(function: Callable[P, R]) -> Callable[P, R]:
         WsoupError: from an annotation's own check; ParamsError for a value that pydantic rejects.
     """
     signature = inspect.signature(function)
+    known = [name for name in signature.parameters if name not in ("self", "cls")]
     checked: Callable[..., R] = validate_call(config={"arbitrary_types_allowed": True, "defer_build": True})(function)
 
     @wraps(function)
     def validated(*args: P.args, **kwargs: P.kwargs) -> R:
+        for name in kwargs:
+            if name not in known:
+                step = nearest(name, known=known)
+                raise TypeError(f"{function.__qualname__}() got an unexpected keyword argument {name!r}; {step}")
         given = signature.bind(*args, **kwargs).arguments
         for name, value in given.items():
             if isinstance(value, np.generic):
@@ -109,8 +114,10 @@ Place = Annotated[str | Path, AfterValidator(_place)]
 
 
 def listed(value: Any) -> Any:
-    """A NumPy array or a pandas Series as a list, as a validator of what else is a list or a tuple."""
-    if isinstance(value, np.ndarray) or hasattr(value, "iloc"):
+    """An array, Series or Index of NumPy or pandas as a list, as a validator of what else is a list or a tuple."""
+    package = type(value).__module__.partition(".")[0]
+    # Strings of NumPy are texts themselves; pandas' arrays of strings and categories share no type but their package.
+    if isinstance(value, np.ndarray) or (package == "pandas" and hasattr(value, "tolist")):
         return value.tolist()
     return value
 

@@ -1,8 +1,9 @@
 """Class names as users pass them: a list in label order."""
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Iterator, KeysView, Mapping, Sequence, Set, ValuesView
+from numbers import Integral
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -17,9 +18,56 @@ def _each_once(names: Sequence[str]) -> Sequence[str]:
     return names
 
 
+def in_label_order(value: object) -> object:
+    """Class names from what else says which position each has: a dict either way round, or pandas' unique().
+
+    >>> in_label_order({"dog": 1, "cat": 0}), in_label_order({0: "cat", "1": "dog"})
+    (['cat', 'dog'], ['cat', 'dog'])
+    """
+    if isinstance(value, Mapping):
+        return _of_positions(value)
+    if isinstance(value, KeysView | ValuesView | Iterator):
+        return list(value)
+    if isinstance(value, Set):
+        raise DataError("class_names is a set, which has no order; give a list in label order, such as sorted(...)")
+    return listed(value)
+
+
+def _of_positions(positions: Mapping[Any, Any]) -> list[object]:
+    """The names of a dict of positions, as ImageFolder's class_to_idx, or of a dict by position, as id2label."""
+    name_of: dict[int, object] = {}
+    for key, value in positions.items():
+        position = _position(value)
+        name = key
+        if position is None:
+            position = _position(key)
+            name = value
+        if position is None or position in name_of:
+            raise DataError(
+                f"class_names is a dict with {shown_value({key: value})}; expected each name's position, such as "
+                "{'cat': 0, 'dog': 1}, or a list in label order"
+            )
+        name_of[position] = name
+    missing = sorted({*range(len(name_of))} - {*name_of})
+    if missing:
+        raise DataError(
+            f"class_names is a dict of {len(name_of)} positions without {missing[0]}; they must count from 0"
+        )
+    return [name_of[position] for position in range(len(name_of))]
+
+
+def _position(value: object) -> int | None:
+    """A whole number, as JSON may have it as a key, too."""
+    if isinstance(value, str) and value.isascii() and value.isdecimal():
+        return int(value[:18])
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        return int(value)
+    return None
+
+
 Label = Annotated[str, Field(max_length=10_000, pattern=r"^\P{Cc}*[^\s\p{Cc}]\P{Cc}*$")]
 """A name on one line that is not blank."""
-Names = Annotated[Sequence[Label], BeforeValidator(listed), Field(min_length=1), AfterValidator(_each_once)]
+Names = Annotated[Sequence[Label], BeforeValidator(in_label_order), Field(min_length=1), AfterValidator(_each_once)]
 
 
 @at_the_door

@@ -41,6 +41,16 @@ Preprocessing = Annotated[Mapping[Words, Plain | Numbers], Field(max_length=20)]
 """Preprocessing of images: size, mean, std, interpolation, resize_mode; empty if unknown."""
 
 
+def named(encoder: Mapping[str, object]) -> str:
+    """An encoder in a line: model/pretrained, or the model alone, of one in memory whose weights have no name.
+
+    >>> named({"model": "ViT-B-32", "pretrained": "openai"}), named({"model": "CLIP", "pretrained": None})
+    ('ViT-B-32/openai', 'CLIP')
+    """
+    parts = [encoder.get("model"), encoder.get("pretrained")]
+    return "/".join(str(part) for part in parts if part)
+
+
 @checked_fields
 @dataclass(frozen=True, repr=False)
 class Soup:
@@ -76,7 +86,7 @@ class Soup:
         texts = [repr(text) for text in self.texts[:3]]
         if len(self.members) > 3:
             texts.append("...")
-        encoder = f"{self.encoder.get('model')}/{self.encoder.get('pretrained')}"
+        encoder = named(self.encoder)
         return f"<{self.kind} soup, {self.drawn_by}, {encoder}, {len(self.members)} members: {', '.join(texts)}>"
 
     @property

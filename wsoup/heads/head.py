@@ -17,7 +17,7 @@ from torch import Tensor
 from wsoup.base.arguments import Place, Share, at_the_door, checked_fields, usual_torch
 from wsoup.base.arrays import Positive, rows
 from wsoup.base.errors import MismatchError, MissingError, one_line
-from wsoup.core.soup import EncoderId, Soup
+from wsoup.core.soup import EncoderId, Soup, named
 from wsoup.disk import checksums, store
 from wsoup.disk.files import read_file
 from wsoup.heads.choose import choose, threshold
@@ -76,7 +76,7 @@ class Head:
     note: Line = ""
 
     def __repr__(self) -> str:
-        encoder = f"{self.encoder.get('model')}/{self.encoder.get('pretrained')}"
+        encoder = named(self.encoder)
         left_out = f"{self.n_correct} of {self.n_images} left-out images correct"
         note = f", {self.note}" if self.note else ""
         return f"<{self.kind} head, {encoder}, {len(self.class_names)} classes, {left_out}{note}>"
