@@ -269,7 +269,8 @@ def class_texts(cells: Cells) -> list[str] | None:
     if not (labels or names):
         # The folder of a picture that lies in the list itself says nothing.
         return [""] * len(cells.paths) if cells.roles.path is None else None
-    if has_numbers(labels):
+    has_names = bool(names or cells.names)
+    if has_names and has_numbers(labels):
         name_of = dict(enumerate(cells.names)) | _names_of_numbers(cells)
         texts = []
         for label, (number, name) in zip(_numbers(cells), _pairs(cells), strict=True):
