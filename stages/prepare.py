@@ -33,7 +33,7 @@ def main(owner: Owner, dataset: str) -> None:
     lines = [*listing.notes, *thin_classes(listing, params=section, shots=params.fewshot.shots)]
     if section.layout == "imagefolder":
         lines += left_out(section.root)
-    foreign = roles.foreign(dataset, class_names=listing.class_names, datasets=params.datasets, source=params.source)
+    foreign = roles.foreign(dataset, class_names=listing.class_names, datasets=params.datasets)
     lines += [foreign] if foreign else []
     for line in lines:
         print(f"{dataset}: {line}")

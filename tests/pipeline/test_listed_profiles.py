@@ -211,4 +211,4 @@ def test_a_class_without_a_test_image_is_still_the_sources(in_tmp: Path) -> None
     whole = parse_params(raw, origin="params.yaml")
     assert not [*foreign_targets(whole)]
     names = ["white", "red", "blue"]
-    assert roles.foreign("sketch", class_names=names, datasets=whole.datasets, source="photos") == ""
+    assert roles.foreign("sketch", class_names=names, datasets=whole.datasets) == ""

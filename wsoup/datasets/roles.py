@@ -13,17 +13,17 @@ from wsoup.datasets.listing import some
 from wsoup.params.inputs import DatasetParams
 
 
-def foreign(name: str, *, class_names: Sequence[str], datasets: Mapping[str, DatasetParams], source: str) -> str:
+def foreign(name: str, *, class_names: Sequence[str], datasets: Mapping[str, DatasetParams]) -> str:
     """A line about the classes of a target of role dg that the source does not have; "" if there are none.
 
     Args:
         name: the target's name in params.yaml.
         class_names: its classes.
-        datasets: section datasets.
-        source: the source's name.
+        datasets: section datasets, one of which is the source.
     """
     if datasets[name].role != "dg":
         return ""
+    source = next(name for name, each in datasets.items() if each.role == "source")
     try:
         of_source = _source_names(datasets[source], name=source, needed=class_names)
     except WsoupError:

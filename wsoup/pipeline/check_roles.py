@@ -17,6 +17,6 @@ def foreign_targets(params: Params) -> Iterator[Finding]:
             except WsoupError:
                 # Said where the target itself is looked at.
                 continue
-            line = roles.foreign(name, class_names=class_names, datasets=params.datasets, source=params.source)
+            line = roles.foreign(name, class_names=class_names, datasets=params.datasets)
             if line:
                 yield Finding("warning", name, line)
