@@ -1,14 +1,14 @@
 """Which class each row of a list is of, by whatever says so: numbers, names, the list's own or those of a file."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, repeat
 from typing import NamedTuple
 
 from wsoup.base.errors import DataError
 from wsoup.core.prompts import clean_class_name
 from wsoup.datasets.cells import Cells, folded, has_numbers
-from wsoup.datasets.listing import LARGEST_LABEL, some
+from wsoup.datasets.class_lookup import Lookup, whole
+from wsoup.datasets.listing import some
 from wsoup.datasets.names_file import NamedClass
 from wsoup.disk.files import shown
 
@@ -30,86 +30,6 @@ class Classes(NamedTuple):
     may_repeat: bool = False
 
 
-@dataclass(frozen=True)
-class _Lookup:
-    """Classes with the texts that mean them.
-
-    Attributes:
-        names: in label order, as they are written.
-        label_of: by folder's name, class name, or its cleaned form.
-        twice: texts that mean two classes, with their labels.
-        by_key: whether numbers are keys of the file ("1, a tab, cat") rather than positions.
-        origin: where the names are from, for messages.
-    """
-
-    names: Sequence[str]
-    label_of: Mapping[str, int]
-    twice: Mapping[str, tuple[int, int]]
-    by_key: bool
-    origin: str
-
-    @classmethod
-    def of(cls, classes: Sequence[NamedClass], *, origin: str) -> "_Lookup":
-        label_of: dict[str, int] = {}
-        twice: dict[str, tuple[int, int]] = {}
-        for label, each in enumerate(classes):
-            for text in {each.key, each.name, clean_class_name(each.name)}:
-                other = label_of.setdefault(text, label)
-                if other != label:
-                    twice[text] = (other, label)
-        names = [each.name for each in classes]
-        by_key = has_numbers([each.key for each in classes]) and any(each.key != each.name for each in classes)
-        return cls(names, label_of, twice, by_key, origin)
-
-    def label(self, text: str, *, row: str) -> int:
-        """The label of a class that is named.
-
-        Raises:
-            DataError: no class, or two, have this name.
-        """
-        for spelling in (text, clean_class_name(text)):
-            if spelling in self.twice:
-                first, second = self.twice[spelling]
-                raise DataError(
-                    f"{row}: class {text!r} is both label {first} and label {second} in {self.origin}; give labels "
-                    "as numbers, or the classes names of their own"
-                )
-            if spelling in self.label_of:
-                return self.label_of[spelling]
-        raise DataError(
-            f"{row}: class {text!r} is not in the list of classes, {self.origin}; add it, or correct the row"
-        )
-
-    def position(self, number: str, *, row: str) -> int:
-        """The label that a number means.
-
-        Raises:
-            DataError: the number is the name of another class.
-        """
-        if self.by_key:
-            return self.label(number, row=row)
-        try:
-            label = whole(number)
-        except DataError as error:
-            raise DataError(f"{row}: {error}") from None
-        named = self.label_of.get(number, label)
-        if named != label:
-            raise DataError(
-                f"{row}: label {number} may be the class of that name or the one at that place in {self.origin}; write "
-                "the names into a column class_name instead"
-            )
-        return label
-
-
-def whole(number: str) -> int:
-    """A label that is a number; DataError if it is too large."""
-    # A float holds whole numbers of 15 digits.
-    label = int(float(number)) if len(number) < 16 else LARGEST_LABEL + 1
-    if label > LARGEST_LABEL:
-        raise DataError(f"label {number[:40]} is too large; labels count from 0 to {LARGEST_LABEL:,} at most")
-    return label
-
-
 def classes_of(cells: Cells, *, named: Sequence[NamedClass] | None, named_in: str, read_rows: Sequence[int]) -> Classes:
     """The classes of all rows.
 
@@ -129,11 +49,11 @@ def classes_of(cells: Cells, *, named: Sequence[NamedClass] | None, named_in: st
     if labels and not numbers:
         _check_not_numbers(cells, labels)
     if named is not None:
-        lookup = _Lookup.of(named, origin=shown(named_in))
+        lookup = Lookup.of(named, origin=shown(named_in))
         return Classes(_cleaned(lookup.names), _looked_up(cells, lookup, numbers=numbers), may_repeat=numbers)
     if numbers and cells.names:
         of_file = [NamedClass(name, name, label + 1) for label, name in enumerate(cells.names)]
-        lookup = _Lookup.of(of_file, origin=f"the names in {cells.origin}")
+        lookup = Lookup.of(of_file, origin=f"the names in {cells.origin}")
         return Classes(_cleaned(lookup.names), _looked_up(cells, lookup, numbers=True))
     if numbers and names:
         return _numbered(cells)
@@ -147,7 +67,7 @@ def classes_of(cells: Cells, *, named: Sequence[NamedClass] | None, named_in: st
             _check_same_names(cells, column)
     in_order = sorted({*(labels or names)} - {""})
     _check_one_spelling(in_order, origin=cells.origin)
-    lookup = _Lookup.of([NamedClass(name, name, 0) for name in in_order], origin=cells.origin)
+    lookup = Lookup.of([NamedClass(name, name, 0) for name in in_order], origin=cells.origin)
     column = cells.roles.label or cells.roles.class_name or ""
     return Classes(_cleaned(in_order), _column_labels(cells, column, lookup=lookup, are_numbers=False))
 
@@ -200,7 +120,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _looked_up(cells: Cells, lookup: _Lookup, *, numbers: bool) -> list[int]:
+def _looked_up(cells: Cells, lookup: Lookup, *, numbers: bool) -> list[int]:
     """The label of each row, by label and class name, which must mean the same."""
     columns = [(cells.roles.label, numbers), (cells.roles.class_name, False)]
     beside = _class_beside_names(cells, numbers=numbers)
@@ -225,7 +145,7 @@ def _looked_up(cells: Cells, lookup: _Lookup, *, numbers: bool) -> list[int]:
     return found
 
 
-def _column_labels(cells: Cells, column: str, *, lookup: _Lookup, are_numbers: bool) -> list[int]:
+def _column_labels(cells: Cells, column: str, *, lookup: Lookup, are_numbers: bool) -> list[int]:
     """The label that each row's text of one column means."""
     label_of = {"": NO_CLASS}
     labels = []
