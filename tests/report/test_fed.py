@@ -25,10 +25,9 @@ MAIN = ["word soup", "coop_diverse", "head ridge"]
 DRAWN = ["random texts", "Waffle"]
 OFFSETS = ["word soup, offsets", "descriptor soup, offsets"]
 OF_SELECTION = [*MAIN, "descriptor soup", "coop"]
-EVERY = [*OF_SELECTION, "class name", "80 templates", *DRAWN, "texts of params.yaml", *OFFSETS]
+EVERY = [*OF_SELECTION, "class name", "80 templates", *DRAWN, "texts of params.yaml"]
 OF_WORDS = ["word soup", "coop_diverse"]
 OF_DESCRIPTORS = ["head ridge", "descriptor soup"]
-WORD, DESCRIPTOR = OFFSETS
 
 
 @pytest.mark.parametrize(
@@ -38,14 +37,14 @@ WORD, DESCRIPTOR = OFFSETS
         ("datasets.art.root", EVERY),
         ("embed.on_bad_image", EVERY),
         ("source", EVERY),
-        ("fewshot.shots", [*OF_SELECTION, *OFFSETS]),
-        ("seeds", [*OF_SELECTION, *DRAWN, *OFFSETS]),
-        ("candidates.on_long_text", [*MAIN, "descriptor soup", *DRAWN, *OFFSETS]),
-        ("candidates.words.count", [*OF_WORDS, "Waffle", WORD]),
-        ("candidates.descriptors.paths", [*OF_DESCRIPTORS, *DRAWN, DESCRIPTOR]),
-        ("soups.word.k0", [*OF_WORDS, WORD]),
+        ("fewshot.shots", OF_SELECTION),
+        ("seeds", [*OF_SELECTION, *DRAWN]),
+        ("candidates.on_long_text", [*MAIN, "descriptor soup", *DRAWN]),
+        ("candidates.words.count", [*OF_WORDS, "Waffle"]),
+        ("candidates.descriptors.paths", [*OF_DESCRIPTORS, *DRAWN]),
+        ("soups.word.k0", OF_WORDS),
         ("soups.word_curve.m", MAIN),  # which feeds no row
-        ("soups.descriptor.m", [*OF_DESCRIPTORS, DESCRIPTOR]),
+        ("soups.descriptor.m", OF_DESCRIPTORS),
         ("finetune.iterations", ["coop_diverse", "coop"]),
         ("finetune.ema", ["coop_diverse", "coop"]),
         ("finetune.methods.coop.learning_rate", ["coop"]),

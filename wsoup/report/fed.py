@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from wsoup.disk.files import PRETRAINED
-from wsoup.evaluate.made_from import made_from
+from wsoup.evaluate.made_from import OFFSETS, made_from
 from wsoup.evaluate.right import all_seeds
 from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, GIVEN, RANDOM_DESCRIPTORS, WAFFLE, judged_soups, row_name
 from wsoup.params.graph import Graph, graph_of, is_fed, own_dvc_yaml
@@ -94,9 +94,12 @@ def _titles(record: Record) -> Iterator[tuple[RowKey, str]]:
         yield (PRETRAINED, f"{row_name(name)}_offsets"), f"{soup_title(name)}, offsets"
 
 
-def _feeding(key: RowKey, *, record: Record, graph: Graph) -> list[str]:
+def _feeding(key: RowKey, *, record: Record, graph: Graph) -> Sequence[str]:
     """The keys of params.yaml that feed a row."""
     variant, row = key
+    if row.endswith("_offsets"):
+        # For all else that feeds it, the soup's own row speaks.
+        return OFFSETS
     params: Mapping[str, Any] = record.params
     own = []
     if row == all_seeds(record.soup):
