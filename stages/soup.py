@@ -1,10 +1,10 @@
 """One soup of params.yaml for every seed: a ranked pool -> soups/<name>/seed<k>.json. A shard is a chain of a seed."""
 
 from wsoup.disk import store
-from wsoup.disk.shards import Owner, Shard
+from wsoup.disk.shards import Owner
 from wsoup.params.section import load, one_of
 from wsoup.pipeline import stage
-from wsoup.runtime.work import finish_by_key
+from wsoup.runtime.work import finish_by_group
 from wsoup.search.grow.all_kinds import Soups
 from wsoup.search.grow.search import Search, peak_of
 from wsoup.search.rank.ranking import read_ranked
@@ -26,16 +26,11 @@ def main(owner: Owner, name: str) -> None:
     source = load_source(run)
     scores = run.artifacts.scores(definition.pool)
     searches: dict[int, Search] = {}
-    # The parts of all seeds in one list, so that workers go on to the next seed while a part of this one is computed.
-    shards: dict[tuple[int, int], Shard] = {}
     for seed in run.seeds:
         ranked = read_ranked(scores, seed=seed, encoder_id=run.encoder.id)
         searches[seed] = Search(definition, ranked, source, seed)
-        for number, shard in enumerate(searches[seed].shards(owner)):
-            shards[seed, number] = shard
-    parts: dict[int, list[bytes]] = {seed: [] for seed in run.seeds}
-    for (seed, _), part in finish_by_key(shards, label=f"soup {name}", unit="part"):
-        parts[seed].append(part)
+    shards = {seed: search.shards(owner) for seed, search in searches.items()}
+    parts = finish_by_group(shards, label=f"soup {name}", unit="part")
     members = []
     with store.replacing(run.artifacts.soups(name)) as folder:
         for seed, search in searches.items():

@@ -175,7 +175,7 @@ def values(value: Any, prefix: str = "") -> dict[str, Any]:
 def test_the_profile_has_every_setting_that_the_paper_fixes() -> None:
     raw = values(of_paper(methods="all").model_dump(mode="json", by_alias=True))
     fixed = yaml.safe_load((DATA / "paper/settings.yaml").read_text())
-    del fixed["pools"], fixed["differs"], fixed["depends"]
+    del fixed["pools"], fixed["differs"]
     fixed["finetune"]["methods"] = methods_of("all")
     assert {key: raw[key] for key in values(fixed)} == values(fixed)
 

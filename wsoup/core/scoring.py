@@ -237,8 +237,11 @@ class ImageSet:
         """
         right, near = decided or decide(self.image_features, self.labels, text_features)  # (P, N)
         texts = text_features.double()  # once for all subsets
-        pairs = zip(self.subsets, self._sums, strict=True)
-        cosines = [mean_cosines(texts, sums=sums, n_images=len(index)) for index, sums in pairs]
-        alignment, uniformity = map(torch.stack, zip(*cosines, strict=True))
-        n_correct, near_ties = (torch.stack([x[:, i].sum(dim=1) for i in self.subsets]) for x in (right, near))
-        return {"n_correct": n_correct, "alignment": alignment, "uniformity": uniformity, "near_ties": near_ties}
+        of_subsets: dict[str, list[Tensor]] = {"n_correct": [], "alignment": [], "uniformity": [], "near_ties": []}
+        for index, sums in zip(self.subsets, self._sums, strict=True):
+            alignment, uniformity = mean_cosines(texts, sums=sums, n_images=len(index))
+            of_subsets["n_correct"].append(right[:, index].sum(dim=1))
+            of_subsets["alignment"].append(alignment)
+            of_subsets["uniformity"].append(uniformity)
+            of_subsets["near_ties"].append(near[:, index].sum(dim=1))
+        return {name: torch.stack(values) for name, values in of_subsets.items()}

@@ -32,11 +32,11 @@ def methods_of(group: str, *, world: str = "paper", soups: Collection[str] | Non
     content = (DATA / world / "methods.yaml").read_text(encoding="utf-8")
     for name, method in yaml.safe_load(content).items():
         groups = method.pop("group")
+        if group not in ("diversity", "all"):  # the figure of accuracy during training is theirs
+            method.pop("snapshots", None)
         soup = method["soup"]
         is_in_group = group == "all" or group in groups
         has_soup = soups is None or soup == "class_name" or soup in soups
         if is_in_group and has_soup:
             chosen[name] = method
-        if group not in ("diversity", "all"):  # the figure of accuracy during training is theirs
-            method.pop("snapshots", None)
     return chosen

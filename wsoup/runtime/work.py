@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import TypeVar
 
 from wsoup.base.errors import ParamsError
@@ -58,6 +59,19 @@ def finish_by_key(shards: Mapping[Key, Shard], *, label: str, unit: str) -> Iter
     """
     results = finish_shards(list(shards.values()), label=label, unit=unit)
     return zip(shards, results, strict=True)
+
+
+def finish_by_group(groups: Mapping[Key, Sequence[Shard]], *, label: str, unit: str) -> dict[Key, list[bytes]]:
+    """`finish_shards` of groups of shards, under one progress bar: a worker goes on from one group to the next.
+
+    Returns:
+        The results of each group, in order.
+    """
+    every: list[Shard] = []
+    for shards in groups.values():
+        every += shards
+    results = finish_shards(every, label=label, unit=unit)
+    return {key: list(islice(results, len(shards))) for key, shards in groups.items()}
 
 
 def _compute(missing: Sequence[Shard], *, label: str, unit: str, total: int, ticks: bool) -> None:
