@@ -17,7 +17,8 @@ from wsoup.core.scoring import normalize
 from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.testsets import TestSet
 from wsoup.paper import coverage, verify
-from wsoup.paper.verify import Compared, Known, Step, usual_causes
+from wsoup.paper.logs import Known, Step
+from wsoup.paper.verify import Compared, usual_causes
 from wsoup.search.rank.source import Source
 from wsoup.texts.encoder import PromptEncoder
 

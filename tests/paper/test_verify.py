@@ -22,8 +22,9 @@ from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.paper import verify
 from wsoup.paper.coverage import of_params
+from wsoup.paper.logs import Known, Step, read_counts, read_searches, read_texts
 from wsoup.paper.settings import Settings
-from wsoup.paper.verify import Compared, Step
+from wsoup.paper.verify import Compared
 from wsoup.pipeline.params import parse_params
 from wsoup.pipeline.profile_paper import Paper
 from wsoup.search.rank.source import Source
@@ -81,12 +82,12 @@ def test_the_best_text_agrees_up_to_the_tolerance(tmp_path):
 
 
 def test_the_authors_logs_are_complete():
-    log = verify.read_searches()
+    log = read_searches()
     best = {(step.soup, step.seed): step for step in log if step.member == 0}
     assert len(best) == 4
     assert (best["word", 3].text, best["word", 3].theirs) == ("initially", 70.125)
     assert {step.text for step in log if step.text.endswith((".", " "))} == set()
-    counts, texts = verify.read_counts(), verify.read_texts()
+    counts, texts = read_counts(), read_texts()
     assert len(counts) == 9 * 15 * 3
     assert {line.method for line in counts} == set(verify.ROWS)
     assert {line.dataset: line.n_images for line in counts} == {name: known.n_test for name, known in PAPER.items()}
@@ -150,7 +151,7 @@ def test_a_whole_run_is_verified_and_shown(in_tmp, monkeypatch, capsys, tiny_enc
     verify_paper(Path("params.yaml"))
     assert "7 of 7 counts of searches within what half precision explains" in capsys.readouterr().out
     log[0] = log[0]._replace(theirs=log[0].theirs + 3.0)
-    counts = [verify.Known(method, 1, "dtd", 290, 0) for method in ("ZS", "ensemble", "gpt-centroids")]
+    counts = [Known(method, 1, "dtd", 290, 0) for method in ("ZS", "ensemble", "gpt-centroids")]
     monkeypatch.setattr(verify, "read_counts", lambda: counts)
     monkeypatch.setattr(verify, "read_texts", lambda: {("word", 1): CHAIN})
     features = read_features(Artifacts().features("imagenet", split="train"))

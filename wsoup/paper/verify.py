@@ -13,13 +13,11 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from wsoup.base.errors import MismatchError
-from wsoup.core.prompts import bare
 from wsoup.core.scoring import normalize
 from wsoup.core.soup import Soup
 from wsoup.datasets.paper import PAPER
@@ -32,6 +30,7 @@ from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.rows import Material, Row
 from wsoup.evaluate.testsets import TestSet, load_tests
 from wsoup.paper import coverage, tables
+from wsoup.paper.logs import Known, Step, Texts, read_counts, read_searches, read_texts
 from wsoup.paper.settings import Settings, differing, images_differ
 from wsoup.search.pools.lists import read_pool
 from wsoup.search.rank.source import Source, load_source
@@ -71,33 +70,8 @@ CAUSES = {
     "descriptor-soup": "how a text is joined to the class name (comma, final period)",
 }
 """Beginning of a row's name -> what usually makes it differ where the class name alone agrees; the first that fits."""
-Texts = Mapping[tuple[str, int], Sequence[str]]
-"""(word or descriptor, seed) -> members, bare."""
 Verdict = tuple[bool, str]
 """Whether a ranking or pool agrees with theirs, and the sentence that says so."""
-
-
-class Step(NamedTuple):
-    """A line of their search log: a word chain, or a descriptor soup up to and including `text`, which is bare.
-
-    Member 0 is the best single text; `theirs` is per cent of the seed's 16-shot images.
-    """
-
-    soup: str
-    seed: int
-    member: int
-    text: str
-    theirs: float
-
-
-class Known(NamedTuple):
-    """A line of their evaluation log; `dataset` by our name."""
-
-    method: str
-    seed: int
-    dataset: str
-    n_images: int
-    n_correct: int
 
 
 @dataclass(frozen=True)
@@ -186,17 +160,6 @@ def search_log(
     return list(compared.values()), verdicts
 
 
-def read_searches() -> list[Step]:
-    """The authors' log of their searches."""
-    steps = []
-    for line in tables.read("authors_search_log"):
-        seed = int(line["seed"])
-        member = int(line["member"])
-        accuracy = float(line["accuracy"])
-        steps.append(Step(line["soup"], seed, member, bare(line["text"]), accuracy))
-    return steps
-
-
 def score(log: Sequence[Step], *, source: Source, period: Mapping[str, bool] = PERIOD) -> dict[Step, Compared]:
     """Score every line of the log whose seed the source has, on the same images and in the same way as they do.
 
@@ -280,25 +243,6 @@ def evaluation_log(params: EvaluateParams, *, artifacts: Artifacts, encoder: Enc
     text_encoder = PromptEncoder.of(encoder)
     log = read_counts()
     return list(count(log, texts=read_texts(), tests=tests, text_encoder=text_encoder, params=params))
-
-
-def read_counts() -> list[Known]:
-    """Their counts."""
-    names = {paper.title.replace("-", ""): name for name, paper in PAPER.items()}
-    counts = []
-    for line in tables.read("authors_evaluation_log"):
-        dataset = names[line["dataset"]]
-        seed = int(line["seed"])
-        counts.append(Known(line["method"], seed, dataset, int(line["n_images"]), int(line["n_correct"])))
-    return counts
-
-
-def read_texts() -> Texts:
-    """The soups that they evaluated."""
-    texts: dict[tuple[str, int], list[str]] = {}
-    for line in tables.read("authors_evaluated_texts"):
-        texts.setdefault((line["soup"], int(line["seed"])), []).append(bare(line["text"]))
-    return texts
 
 
 def count(
