@@ -13,6 +13,7 @@ from wsoup.api.model import in_memory
 from wsoup.api.transformers import HF, from_transformers
 from wsoup.base.errors import MismatchError, MissingError, ModelError, ParamsError
 from wsoup.core.soup import Soup
+from wsoup.paper.tables import pair_of
 from wsoup.params.inputs import EncoderParams
 from wsoup.params.reading import read_yaml
 from wsoup.params.section import parse
@@ -109,6 +110,11 @@ class EncoderOptions:
             return given
         # A config names its model by its file's name.
         return {"model": Path(self.config).stem, **given}
+
+    def name_another_than(self, encoder_id: Mapping[str, object]) -> bool:
+        """Whether these options name another model or other weights; a model's name may end in its activation."""
+        given = {"model": encoder_id["model"], "pretrained": encoder_id["pretrained"], **self._given()}
+        return "config" in given or pair_of(given) != pair_of(encoder_id)
 
     def section(self) -> dict[str, object]:
         """Section `encoder` of a params.yaml that loads the same encoder from any folder."""

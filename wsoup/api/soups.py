@@ -4,6 +4,7 @@ and counts.
 Defaults are the paper's values (arXiv 2311.13612, section 3), as in params.yaml.
 """
 
+from collections.abc import Mapping
 from typing import Any, Self
 
 from torch import Tensor
@@ -12,12 +13,15 @@ from wsoup.api.arguments import EncoderNames, Features, Labels, Pool, Precision,
 from wsoup.api.model import at_work, device_of
 from wsoup.api.search import Towers, fitting, scored, searched, source_of
 from wsoup.base import project
-from wsoup.base.arguments import Flag, Natural, Whole, at_the_door
+from wsoup.base.arguments import Flag, Natural, Place, Whole, at_the_door
 from wsoup.base.class_names import Names
+from wsoup.base.errors import ParamsError
 from wsoup.core import soup
 from wsoup.core.scoring import Mode
 from wsoup.core.soup import Template
+from wsoup.disk import store
 from wsoup.heads.zero_shot import soup_features
+from wsoup.paper import soups as of_paper
 from wsoup.params.section import parse
 from wsoup.search.candidates import pools
 from wsoup.search.grow.chains import ChainsSoup
@@ -38,6 +42,34 @@ class Soup(soup.Soup):
     def of(cls, value: soup.Soup) -> Self:
         """The same soup, as this class."""
         return cls(**vars(value))
+
+    @at_the_door
+    def save(self, path: Place) -> None:
+        """Write the soup as JSON, atomically; the path may be a URL such as ``s3://...`` or ``hf://...``."""
+        if of_paper.is_named(path):
+            raise ParamsError(f"{path} is a soup of the paper, not a file; give another name, or ./{path}")
+        super().save(path)
+
+    @classmethod
+    @at_the_door
+    def load(cls, path: Place, *, encoder: Mapping[str, object] | None = None) -> Self:
+        """Read a file written by `save`, or take one of the paper's soups, whose counts are known.
+
+        Args:
+            path: a soup file or its URL; or ``paper:word``, ``paper:descriptor`` (seed 1), each also with ``-seed2``,
+                ``-seed3`` or ``-all`` (the members of all seeds together).
+            encoder: required encoder id; None accepts any.
+
+        Raises:
+            MissingError: no such file, or no such soup of the paper.
+            MismatchError: not a soup, or a soup of another encoder.
+        """
+        if not of_paper.is_named(path):
+            return super().load(path, encoder=encoder)
+        theirs = of_paper.named(str(path))
+        if encoder is not None:
+            store.check_encoder(theirs.encoder, expected=encoder, where=path)
+        return cls.of(theirs)
 
     @at_the_door
     def classifier(

@@ -20,7 +20,7 @@ from wsoup.disk.files import shown
 UNCUT = 100_000
 """Width in columns of a file or a pipe, where rich would cut tables at 80."""
 
-WHICH = "A soup file, or a name: word (all seeds together) or word-seed1"
+WHICH = "A soup file, or a name: word (all seeds together), word-seed1, or the paper's own, paper:word"
 ParamsFile = Annotated[Path, typer.Option("--params", help="The params file.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")]

@@ -13,6 +13,7 @@ from wsoup.base.errors import ParamsError
 from wsoup.core.member import Member
 from wsoup.core.soup import Soup
 from wsoup.disk.files import shown
+from wsoup.paper.soups import Counted, means
 
 FORMATS = ("open_clip", "clip_benchmark", "text")
 ANY_DATASET = "imagenet1k"
@@ -46,10 +47,32 @@ def show(soup: Soup) -> Group:
     settings = [f"{key} {value}" for key, value in soup.definition.items() if key != "kind"]
     if settings:
         lines.append(Text(shown(f"searched with {', '.join(settings)}")))
+    lines += [Text(shown(f"{what}: {fact}")) for what, fact in soup.about.items()]
     if soup.class_name_correct is not None:
         n_images = next((member.n_images for member in soup.members if member.n_images), 0)
         lines.append(Text(f"class name alone: {soup.class_name_correct} of {n_images} correct"))
     return Group(*lines, table)
+
+
+def show_counts(rows: Sequence[Counted]) -> Table:
+    """A table of what the paper's authors counted: correct images by dataset, and means; empty for no rows."""
+    table = Table(box=None, pad_edge=False)
+    if not rows:
+        return table
+    table.add_column("correct, by the authors")
+    for column in ("images", "class name", "", "80 templates", "", "this soup", ""):
+        table.add_column(column, justify="right")
+    for row in rows:
+        cells = [row.title, str(row.n_images)]
+        for n_correct in (row.class_name, row.templates, row.soup):
+            cells += _share(n_correct, n_images=row.n_images)
+        table.add_row(*cells)
+    for place, shares in means(rows).items():
+        cells = [f"{place}, mean", ""]
+        for share in shares:
+            cells += ["", f"{share:.2f} %"]
+        table.add_row(*cells)
+    return table
 
 
 def _grew_as_counted(members: Sequence[Member]) -> bool:
@@ -103,7 +126,12 @@ def _counts(member: Member) -> tuple[str, str]:
     """Correct images and their percentage; empty if nothing was counted."""
     if member.n_correct is None or not member.n_images:
         return "", ""
-    return str(member.n_correct), f"{100 * member.n_correct / member.n_images:.2f} %"
+    return _share(member.n_correct, n_images=member.n_images)
+
+
+def _share(n_correct: int, *, n_images: int) -> tuple[str, str]:
+    """A count and its percentage."""
+    return str(n_correct), f"{100 * n_correct / n_images:.2f} %"
 
 
 def _python(soup: Soup, templates: Sequence[str]) -> str:

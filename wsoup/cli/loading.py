@@ -21,10 +21,14 @@ if TYPE_CHECKING:
 def load(name: str) -> tuple[Soup, Path | str]:
     """A soup, or all seeds in a folder as one, and where it lies.
 
-    A path or URL as is; word-seed1 -> artifacts/soups/word/seed1.json; word -> folder artifacts/soups/word.
+    A path or URL as is; word-seed1 -> artifacts/soups/word/seed1.json; word -> folder artifacts/soups/word; paper:word
+    -> the authors' own.
     """
     from wsoup.core.soup import Soup, load_seeds
+    from wsoup.paper import soups as of_paper
 
+    if of_paper.is_named(name):
+        return of_paper.named(name), name
     path = Path(name)
     if path.is_file() or remote.is_remote(name):
         return Soup.load(name), name
@@ -38,7 +42,7 @@ def load(name: str) -> tuple[Soup, Path | str]:
             return load_seeds(seeds), seeds
     raise MissingError(
         f"no soup {name!r}; give a file such as artifacts/soups/word/seed1.json or a name such as word or word-seed1 "
-        "(soups are made by `dvc repro soup@word`)"
+        "(soups are made by `dvc repro soup@word`), or paper:word, which needs no search"
     )
 
 
@@ -74,6 +78,7 @@ def load_classifier(
     from wsoup.api.encoders import encoder_of
     from wsoup.core.prompts import checked
     from wsoup.heads.head import Head
+    from wsoup.paper import soups as of_paper
     from wsoup.photos.classify import BUILT_IN, Classifier, built_in_texts
     from wsoup.photos.names import read_class_names
 
@@ -102,6 +107,19 @@ def load_classifier(
     if name is None:
         name, mode = run_soup(params)
     soup, file = load(name)
-    encoder = encoder_for(soup, encoder_id=soup.encoder, origin=str(file))
+    if of_paper.is_named(name) and options.name_another_than(soup.encoder):
+        encoder = _unmeasured(soup, name=name, options=options, device=device)
+    else:
+        encoder = encoder_for(soup, encoder_id=soup.encoder, origin=str(file))
     classifier = Classifier.of_soup(soup, encoder=encoder, class_names=names, template=template, mode=mode)
     return classifier, lambda: encoder
+
+
+def _unmeasured(soup: Soup, *, name: str, options: EncoderOptions, device: str) -> Encoder:
+    """Another encoder for a soup of the paper, with a line that says so: its texts are of use with any."""
+    names = {key: str(soup.encoder[key]) for key in ("model", "pretrained")}
+    encoder = options.load(device=device, origin=name, defaults=names)
+    theirs = f"{names['model']} / {names['pretrained']}"
+    ours = f"{encoder.id['model']} / {encoder.id['pretrained']}"
+    common.say([f"{name} was selected with {theirs}; it was not measured with {ours}"])
+    return encoder

@@ -20,14 +20,19 @@ OwnSoup = Annotated[str | None, typer.Argument(help=f"{common.WHICH} (default: r
 
 @soup_app.command("show")
 def soup_show(path: OwnSoup = None) -> None:
-    """Show a soup: its members and their accuracies.
+    """Show a soup: its members and their accuracies; of a soup of the paper, what its authors counted.
 
     Example: wsoup soup show word
     """
-    from wsoup.cli.formats import show
+    from wsoup.cli.formats import show, show_counts
+    from wsoup.paper import soups as of_paper
 
-    soup, _ = load(_named(path, params=Path("params.yaml")))
-    common.Terminal().print(show(soup))
+    name = _named(path, params=Path("params.yaml"))
+    soup, _ = load(name)
+    terminal = common.Terminal()
+    terminal.print(show(soup))
+    if of_paper.is_named(name):
+        terminal.print(show_counts(of_paper.counts(name)))
 
 
 def _named(path: str | None, *, params: Path) -> str:

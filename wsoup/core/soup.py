@@ -69,6 +69,7 @@ class Soup:
         cost: of its ``ranking`` and its ``search``; empty if unknown.
         definition: its entry of section ``soups`` (pool, k0, k1, patience, m, ...), by which it was searched; empty if
             unknown.
+        about: facts for people, such as where the texts are from and under which licence they stand.
     """
 
     kind: Words
@@ -81,6 +82,7 @@ class Soup:
     class_name_correct: Natural | None = None
     cost: Mapping[str, Cost] = field(default_factory=dict)
     definition: Mapping[Words, Plain] = field(default_factory=dict)
+    about: Mapping[Words, Words] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         texts = [repr(text) for text in self.texts[:3]]
@@ -124,8 +126,11 @@ class Soup:
         )
 
     def as_json(self) -> dict[str, object]:
-        """JSON value of the soup."""
-        return {**asdict(self), "members": [member.as_json() for member in self.members]}
+        """JSON value of the soup; `about` is left out if it is empty."""
+        value = {**asdict(self), "members": [member.as_json() for member in self.members]}
+        if not self.about:
+            del value["about"]
+        return value
 
     @classmethod
     def from_json(cls, value: object, *, origin: str | Path) -> Self:
