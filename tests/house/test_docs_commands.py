@@ -35,6 +35,7 @@ ELSEWHERE = {
         "wsoup classify new --soup head",
         "wsoup soup export word --format onnx",
     ],
+    "tests/paper/test_paper_soups.py, with a model whose weights are here": ["wsoup classify new --soup paper"],
     "tests/pipeline/test_plan.py": ["wsoup plan"],
     "tests/check": ["wsoup profile own", "wsoup check"],
     "tests/runtime/test_on_ray.py": ["WSOUP_EXECUTOR=ray dvc repro", "export WSOUP_EXECUTOR=ray", "ray st"],

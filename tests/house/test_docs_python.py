@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import subprocess
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import open_clip
 import pytest
+from notebooks import executed, text_of
+from PIL import Image
 from project import ROOT
 from run_cli import run
 from small_world import COLOURS, write_image_folder
@@ -57,6 +60,27 @@ def test_the_notebook_runs_from_images_to_a_classifier(in_tmp: Path, tiny_by_any
     assert float((names["classifier"] - names["theirs"]).abs().max()) < 1e-6
 
 
+def test_the_notebook_of_the_papers_soup_prints_what_it_shows(in_tmp: Path):
+    """On the toy world as `make repro` draws it; another CPU may move a few images."""
+    toy = Path("data/toy").resolve()
+    toy.mkdir(parents=True)
+    for script, folder in (("render.py", "world"), ("encoder.py", "encoder")):
+        subprocess.run([sys.executable, script, "--out", str(toy / folder)], cwd=ROOT / "data/toy", check=True)
+    shown = json.loads((ROOT / "docs/paper_soup.ipynb").read_text())
+    made = executed(shown)
+    *texts, counted, templates = [cell for cell in made["cells"] if cell["cell_type"] == "code"]
+    *shown_texts, shown_count, shown_templates = [cell for cell in shown["cells"] if cell["cell_type"] == "code"]
+    for cell, promised in zip([*texts[:3], templates], [*shown_texts[:3], shown_templates], strict=True):
+        assert cell == promised
+    predicted, promised = (text_of(cells[3]["outputs"]).splitlines() for cells in (texts, shown_texts))
+    assert sum(ours != theirs for ours, theirs in zip(predicted, promised, strict=True)) <= 1
+    right, expected = (
+        int(re.search(r"\((\d+) of 240\), ", text_of(cell["outputs"]))[1])  # type: ignore[index]
+        for cell in (counted, shown_count)
+    )
+    assert abs(right - expected) <= 5
+
+
 def test_the_example_of_the_docs_runs(in_tmp: Path, tiny_by_any_name, monkeypatch, capsys):
     first, head, *_ = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "python.md").read_text(), flags=re.S)
     root = write_image_folder(Path("photos"), splits={"train": 2}, classes=COLOURS)
@@ -70,9 +94,61 @@ def test_the_example_of_the_docs_runs(in_tmp: Path, tiny_by_any_name, monkeypatc
     assert wsoup.Head.load("head.safetensors").class_names == tuple(sorted(COLOURS))
 
 
+def test_a_soup_is_shared_with_its_card_in_three_lines(in_tmp: Path):
+    """The hub stands here for fsspec's memory, where both lines go through the same code."""
+    (block,) = [
+        text
+        for text in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "python.md").read_text(), flags=re.S)
+        if "hf://" in text
+    ]
+    assert len(block.splitlines()) == 3
+    names = {"dataclasses": dataclasses, "wsoup": wsoup, "soup": wsoup.Soup.load("paper:word")}
+    exec(block.replace("hf://", "memory://"), names)
+    assert names["shared"] == dataclasses.replace(names["soup"], about=names["about"])
+
+
 def test_every_public_name_is_in_the_docs():
     text = (ROOT / "docs" / "python.md").read_text()
-    assert [name for name in wsoup.__all__ if f"wsoup.{name}" not in text and name != "Accuracy"] == []
+    assert [name for name in wsoup.__all__ if f"wsoup.{name}" not in text] == []
+
+
+def readme_blocks() -> tuple[str, str]:
+    """README's Python: the paper's soup, and a search on one's own photos."""
+    first, second = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.S)
+    return first, second
+
+
+def test_the_readmes_first_block_classifies_a_photo_with_the_papers_soup(in_tmp, tiny_by_any_name, capsys):
+    """Five lines, without labels and search."""
+    first, _ = readme_blocks()
+    assert len(first.split("\n\n", 1)[1].splitlines()) == 4, "after the import"
+    Image.new("RGB", (40, 40), (200, 30, 30)).save("photo.jpg")
+    names: dict = {}
+    exec(first, names)
+    assert re.fullmatch(r"tensor\(\[[01]\]\)\n", capsys.readouterr().out)
+    assert names["classifier"].shape[1] == 2
+    plain = re.search(r'\("(.*)", pretrained="(.*)"\)', first)
+    assert plain is not None
+    model = wsoup.Soup.load("paper:word").encoder
+    assert plain.groups() == (f"{model['model']}-quickgelu", model["pretrained"])
+
+
+def test_the_readmes_figures_of_the_papers_soup_are_the_authors_counts():
+    """Of seed 1, which is `paper:word`: means over datasets, from integer counts."""
+    table = re.search(r"\| the authors' counts.*?\n\n", (ROOT / "README.md").read_text(), flags=re.S)
+    assert table is not None
+    lines = [[cell.strip(" `*") for cell in line.split("|")[1:-1]] for line in table[0].strip().splitlines()[2:]]
+    shown = {name: [float(cell) for cell in cells] for name, *cells in lines if name}
+    counted: dict[tuple[str, str], float] = {}
+    for line in (ROOT / "data/paper/authors_evaluation_log.csv").read_text().splitlines()[1:]:
+        method, seed, dataset, n_images, n_correct = line.split(",")
+        if seed == "1":
+            counted[method, dataset] = 100 * int(n_correct) / int(n_images)
+    datasets = [dataset for method, dataset in counted if method == "ZS"]
+    for name, method in (("class name alone", "ZS"), ("80 templates", "ensemble"), ("paper:word", "word-soup")):
+        source, *others = (counted[method, dataset] for dataset in datasets)
+        assert shown.pop(name) == [round(v, 1) for v in (source, sum(others[:10]) / 10, sum(others[10:]) / 4)]
+    assert shown == {}
 
 
 @pytest.mark.parametrize(
@@ -85,7 +161,7 @@ def test_every_public_name_is_in_the_docs():
 def test_the_readmes_code_prints_what_it_shows(photographs, in_tmp: Path, request, monkeypatch, capsys):
     """On the photographs that it names, up to near ties of another CPU; elsewhere everything around the digits."""
     readme = (ROOT / "README.md").read_text()
-    (block,) = re.findall(r"```python\n(.*?)```", readme, flags=re.S)
+    _, block = readme_blocks()
     soup, shown, *_ = re.findall(r"```text\n(.*?)```", readme, flags=re.S)
     if photographs:
         config, weights = (REAL / "encoder" / f"mnv2-lit-text.{end}" for end in ("json", "safetensors"))
@@ -126,7 +202,7 @@ def without_figures(printed: str) -> str:
 def test_the_readmes_code_runs_without_photos_and_network(in_tmp: Path, monkeypatch, capsys):
     """On what `make repro` leaves: the toy world's images, here a few others, and its own encoder."""
     readme = (ROOT / "README.md").read_text()
-    (block,) = re.findall(r"```python\n(.*?)```", readme, flags=re.S)
+    _, block = readme_blocks()
     encoder = Path("data/toy/encoder").resolve()
     unpack = [sys.executable, "encoder.py", "--out", str(encoder)]  # as data/toy/dvc.yaml has it
     subprocess.run(unpack, cwd=ROOT / "data/toy", check=True)
