@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import subprocess
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +153,61 @@ def test_weights_in_a_file_are_watched(tmp_path) -> None:
 def test_options_that_do_not_fit_together_are_refused(choices: dict[str, str], message: str) -> None:
     with pytest.raises(ParamsError, match=message):
         of_paper(**choices)
+
+
+@pytest.mark.parametrize("all_options", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_every_combination_of_options_of_the_paper_gives_a_file_that_loads(all_options: bool) -> None:
+    """All groups x sources x descriptors; with more time also x words x Waffle's list x models."""
+    base = yaml.safe_load(template("paper"))
+    sources = [name for name, known in PAPER.items() if known.role != "dg"] + ["laion:/laion"]
+    choices: list[Any] = [GROUPS, sources, (None, "/gpt")]
+    more = [(None, "/w.txt"), (False, True), (None, *(model for model, _ in ENCODERS[1:]))]
+    choices += more if all_options else [each[-1:] for each in more]
+    n = 0
+    for group, source, gpt, words, has_waffle, model in product(*choices):
+        waffle = f"{gpt or '/lists'}/waffle.txt" if has_waffle else None
+        pickles = "/shots" if source == "imagenet" and has_waffle else None
+        options = {"gpt_descriptors": gpt, "words": words, "waffle": waffle, "fewshot_pickles": pickles}
+        paper = Paper("/data", methods=group, source=source, model=model, **options)
+        params = parse_params(with_values(base, paper.values()), origin=f"{group}, {source}, {options}, {model}")
+        assert params.report.method in params.finetune.methods
+        n += 1
+    assert n == (2880 if all_options else 144)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_every_group_gives_a_file_that_a_command_takes(group: str, in_tmp: Path) -> None:
+    """As written and read: of the toy world, and of the paper with and without descriptors."""
+    texts = [demo(group), *(Paper("/data", methods=group, gpt_descriptors=gpt).text() for gpt in (None, "/gpt"))]
+    for text in texts:
+        Path("params.yaml").write_text(text)
+        code, _, errors = run("profile", "table")
+        assert (code, errors) == (0, ""), group
+    landscape = loaded(demo("landscape"))
+    assert landscape.landscape.methods == ["soft_random", "soft_word_diverse"]
+    assert landscape.report.method == "soft_word_diverse"
+    assert loaded(demo("all")).report.method == "coop_diverse"
+
+
+def with_values(base: dict[str, Any], values: dict[str, object]) -> dict[str, Any]:
+    """A params.yaml as data with values by dotted key, as `filled` sets them in its text."""
+    params = copy.deepcopy(base)
+    for path, value in values.items():
+        *outer, key = path.split(".")
+        section = params
+        for name in outer:
+            section = section[name]
+        if value is None:
+            del section[key]
+        else:
+            section[key] = value
+    return params
+
+
+def test_values_of_a_profile_are_those_of_its_text() -> None:
+    paper = Paper("/data", methods="landscape", words="/w.txt", model="ViT-L-14")
+    text = paper.text()
+    assert with_values(yaml.safe_load(template("paper")), paper.values()) == yaml.safe_load(text)
 
 
 def test_the_paper_needs_no_data_and_dvc_watches_small_files() -> None:

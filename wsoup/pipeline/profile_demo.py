@@ -1,6 +1,6 @@
 """The toy world's params.yaml."""
 
-from wsoup.pipeline.profile_methods import LANDSCAPES, methods_of
+from wsoup.pipeline.profile_methods import methods_of, sections_of
 from wsoup.pipeline.profile_templates import filled, template
 
 HEAD = """\
@@ -16,9 +16,5 @@ def demo(group: str | None = None) -> str:
     if group is None:
         return template("demo")
     methods = methods_of(group, world="toy")
-    values = {
-        "finetune.iterations": ITERATIONS,
-        "finetune.methods": methods,
-        "landscape.methods": [name for name in LANDSCAPES if name in methods],
-    }
+    values = {"finetune.iterations": ITERATIONS, **sections_of(methods)}
     return filled(template("demo"), values, head=HEAD.format(group=group))

@@ -1,6 +1,8 @@
 """Groups of finetuned methods, as `--methods` names them."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from copy import deepcopy
+from functools import cache
 from typing import Any
 
 import yaml
@@ -13,6 +15,8 @@ GROUPS = ("core", "few-shot", "diversity", "parameter-efficiency", "landscape", 
 """Values of `--methods`: the four methods that most people want, a table or figure of the paper, or everything."""
 LANDSCAPES = ("soft_random", "soft_word_diverse")
 """Methods of the paper's loss landscape."""
+JUDGED = ("coop_diverse", "soft_word_diverse")
+"""The finetuned method that a run is about: the first of these that it has; each is the paper's own of its groups."""
 
 
 def methods_of(group: str, *, world: str = "paper", soups: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
@@ -29,8 +33,7 @@ def methods_of(group: str, *, world: str = "paper", soups: Collection[str] | Non
     if group not in GROUPS:
         raise ParamsError(f"--methods {group!r} must be one of {', '.join(GROUPS)}")
     chosen = {}
-    content = (DATA / world / "methods.yaml").read_text(encoding="utf-8")
-    for name, method in yaml.safe_load(content).items():
+    for name, method in deepcopy(_all_methods(world)).items():
         groups = method.pop("group")
         if group not in ("diversity", "all"):  # the figure of accuracy during training is theirs
             method.pop("snapshots", None)
@@ -40,3 +43,18 @@ def methods_of(group: str, *, world: str = "paper", soups: Collection[str] | Non
         if is_in_group and has_soup:
             chosen[name] = method
     return chosen
+
+
+def sections_of(methods: Mapping[str, object]) -> dict[str, object]:
+    """Values of params.yaml, by dotted key, that go with section finetune.methods; None if a key is to be left out."""
+    return {
+        "finetune.methods": methods,
+        "landscape.methods": [name for name in LANDSCAPES if name in methods],
+        "report.method": next((name for name in JUDGED if name in methods), None),
+    }
+
+
+@cache
+def _all_methods(world: str) -> dict[str, dict[str, Any]]:
+    content = (DATA / world / "methods.yaml").read_text(encoding="utf-8")
+    return dict(yaml.safe_load(content))

@@ -9,7 +9,7 @@ from wsoup.datasets.paper import PAPER
 from wsoup.paper.settings import Settings
 from wsoup.paper.tables import ENCODERS, single_texts
 from wsoup.pipeline.params import covers
-from wsoup.pipeline.profile_methods import LANDSCAPES, methods_of
+from wsoup.pipeline.profile_methods import methods_of, sections_of
 from wsoup.pipeline.profile_templates import filled, template
 from wsoup.search.pools.lists import texts_of
 
@@ -69,7 +69,16 @@ class Paper:
     pretrained: str | None = None
 
     def text(self) -> str:
-        """The file; raises ParamsError for an unknown source, group or model, or options that do not fit together."""
+        """The file; raises as `values`."""
+        head = WITHOUT if self.gpt_descriptors is None else None
+        return filled(_template_of_paper(), self.values(), head=head)
+
+    def values(self) -> dict[str, object]:
+        """What differs from the template, by dotted key; None for a key that is left out.
+
+        Raises:
+            ParamsError: an unknown source, group or model, or options that do not fit together.
+        """
         gpt = self.gpt_descriptors
         datasets = self._datasets()
         soups = ["word", "word_curve"]
@@ -84,9 +93,8 @@ class Paper:
         values: dict[str, object] = {
             "source": source,
             "datasets": datasets,
-            "finetune.methods": chosen,
             "evaluate.texts": [text for text in single_texts(source) if text],
-            "landscape.methods": [name for name in LANDSCAPES if name in chosen],
+            **sections_of(chosen),
         }
         if self.words is not None:
             values |= self._words(self.words)
@@ -97,11 +105,10 @@ class Paper:
         values |= self._encoder()
         values |= self._waffle()
         if gpt is None:
-            values |= dict.fromkeys(DESCRIPTOR_SOUPS)
-            return filled(_template_of_paper(), values, head=WITHOUT)
+            return values | dict.fromkeys(DESCRIPTOR_SOUPS)
         values["candidates.descriptors.paths"] = [f"{gpt}/descriptors_imagenet.json"]
         values["candidates.watch"] = gpt
-        return filled(_template_of_paper(), values)
+        return values
 
     def _encoder(self) -> dict[str, object]:
         """Values for `filled`: the model and its weights, if they are not the template's."""
