@@ -156,7 +156,7 @@ def test_every_row_of_the_paper_is_filled_and_marked(world):
     )
     world.run("dvc", "repro", "--single-item", "report")
     check_tables(world.root / "project/reports/tables", counts=TABLES)
-    check_figures(world.root / "project", made=14)
+    check_figures(world.root / "project", made=20)
     notes = (world.root / "project/reports/tables/zero_shot.md").read_text()
     assert "* not comparable with the paper's: soups.word.k0: 3, the paper's 250" in notes
 
@@ -180,7 +180,7 @@ def test_rows_with_laion_as_the_source_and_with_another_model(world):
     world.commit(yaml.safe_dump(raw))
     world.run("dvc", "repro")
     check_tables(world.root / "project/reports/tables", counts={"model_scaling": 5, "laion_source": 4})
-    check_figures(world.root / "project", made=10)
+    check_figures(world.root / "project", made=13)
     notes = (world.root / "project/reports/tables/laion_source.md").read_text()
     assert "* not comparable with the paper's: datasets.laion: the authors' images of LAION are not published" in notes
 
