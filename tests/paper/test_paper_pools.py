@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+import torch
 import yaml
 from reference import REFERENCE, needs_reference
+from run_cli import run
 
+from wsoup.base.errors import PoolError
 from wsoup.paper import coverage
 from wsoup.paper.settings import Settings
 from wsoup.pipeline.params import parse_params
@@ -63,3 +69,21 @@ def test_theirs_are_recognised_in_any_order(tmp_path):
         (True, "candidates.descriptors: the authors' 4,227"),
         (True, "candidates.words: the authors' 9,894"),
     ]
+
+
+@pytest.mark.parametrize("legacy", [False, True])
+def test_the_authors_file_of_torch_is_refused_with_the_command_that_converts_it(legacy, in_tmp) -> None:
+    """It is never unpickled here, and the command loads data alone."""
+    texts = [" , which has hatch injuri.", ", which is 5BQVW."]
+    torch.save(texts, "theirs.list", _use_new_zipfile_serialization=not legacy)
+    with pytest.raises(PoolError, match=r"theirs\.list was saved by torch or pickle; a text file") as refused:
+        waffle_texts("theirs.list")
+    folders = ["--data-root", "/data", "--gpt-descriptors", "none"]
+    code, printed, errors = run("profile", "paper", *folders, "--waffle", "theirs.list")
+    assert (code, printed, errors) == (1, "", f"error: {refused.value}\n")
+    command = str(refused.value).partition("Convert it: ")[2]
+    subprocess.run(command.replace("python", sys.executable, 1), shell=True, check=True)
+    assert waffle_texts("waffle.txt") == [", which has hatch injuri", ", which is 5BQVW"]
+    code, printed, errors = run("profile", "paper", *folders, "--waffle", "waffle.txt")
+    assert code == 0, errors
+    assert "waffle: waffle.txt" in printed

@@ -11,7 +11,7 @@ from wsoup.paper.tables import ENCODERS, single_texts
 from wsoup.pipeline.params import covers
 from wsoup.pipeline.profile_methods import methods_of, sections_of
 from wsoup.pipeline.profile_templates import filled, template
-from wsoup.search.pools.lists import texts_of
+from wsoup.search.pools.lists import texts_of, waffle_texts
 
 DESCRIPTOR_SOUPS = ("soups.descriptor", "soups.descriptor_sample")
 """Keys removed from the template if there are no descriptors."""
@@ -139,6 +139,8 @@ class Paper:
                 f"--waffle {self.waffle} must lie in the folder of --gpt-descriptors, {watch}, which DVC watches: copy "
                 "it there"
             )
+        if Path(self.waffle).is_file():
+            waffle_texts(self.waffle)  # raises at once for the authors' file of torch
         return {"candidates.waffle": self.waffle, "candidates.watch": watch}
 
     @staticmethod

@@ -10,6 +10,9 @@ from wsoup.core.prompts import bare
 from wsoup.disk.files import read_text
 from wsoup.disk.store import require, write_bytes
 
+SAVED_BY_TORCH = (b"PK\x03\x04", b"\x80")
+"""How a file of `torch.save` begins: a zip archive, or a pickle."""
+
 
 def lines_of(path: str | Path) -> list[str]:
     """The non-empty lines of a text file of candidates, without white space around them.
@@ -34,8 +37,21 @@ def texts_of(path: str | Path) -> list[str]:
 def waffle_texts(path: str | Path) -> list[str]:
     """Waffle's texts as the authors' list has them: with a comma of their own, without the final period.
 
-    Raises as `lines_of`.
+    The authors' own file is one of torch, which is not read here: it is unpickled only by its user, and only as data.
+
+    Raises:
+        MissingError, PoolError: as `lines_of`; PoolError with the command that makes such a file a list.
     """
+    file = Path(path)
+    if file.is_file():
+        with file.open("rb") as opened:
+            start = opened.read(4)
+        if start.startswith(SAVED_BY_TORCH):
+            load = f"import torch; print(*torch.load({str(path)!r}, weights_only=True), sep='\\n')"
+            raise PoolError(
+                f"{path} was saved by torch or pickle; a text file with one text per line is expected. Convert it: "
+                f'python -c "{load}" > waffle.txt'
+            )
     return [line.removesuffix(".") for line in lines_of(path)]
 
 
