@@ -56,7 +56,7 @@ OPTIONS_OF_OTHERS = {
 """Options that pages, help and messages name, and that are not options of `wsoup`."""
 OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*\w")
 BEGINNINGS = tuple(start for starts in ELSEWHERE.values() for start in starts)
-PYTHON = {"README.md", "python.md"}
+PYTHON = {"README.md", "python.md", "report.md"}
 """Pages with Python, for test_docs_python.py."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import json
 import re
@@ -105,6 +106,17 @@ def test_a_soup_is_shared_with_its_card_in_three_lines(in_tmp: Path):
     names = {"dataclasses": dataclasses, "wsoup": wsoup, "soup": wsoup.Soup.load("paper:word")}
     exec(block.replace("hf://", "memory://"), names)
     assert names["shared"] == dataclasses.replace(names["soup"], about=names["about"])
+
+
+def test_five_lines_of_pandas_give_a_figure_of_a_table(monkeypatch, capsys):
+    """The committed toy run's XD mean of the word soup, and its deviation over seeds."""
+    pytest.importorskip("pandas")
+    monkeypatch.chdir(ROOT)
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "report.md").read_text(), flags=re.S)
+    exec(block, {})
+    with open("reports/tables/zero_shot.csv", newline="") as file:
+        (line,) = [row for row in csv.DictReader(file) if row["method"] == "Word soup"]
+    assert capsys.readouterr().out == f"{float(line['XD mean']):.2f} ({float(line['XD mean (std)']):.2f})\n"
 
 
 def test_every_public_name_is_in_the_docs():
