@@ -201,7 +201,7 @@ def test_the_readmes_code_without_a_network_ends_in_a_line(in_tmp: Path, monkeyp
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setenv("HF_HUB_CACHE", str(in_tmp))
     write_image_folder(Path("photos"), splits={"train": 1, "test": 1}, classes=COLOURS)
-    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.S)
+    _, block = readme_blocks()
     with pytest.raises(SystemExit, match=r"no network\? Let weights be a file that you have, or move photos/ away"):
         exec(block, {})
 
