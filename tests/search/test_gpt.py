@@ -91,6 +91,60 @@ def test_an_unmatched_class_is_reported_with_the_nearest_keys() -> None:
         gpt_classes.matched({"apple_pie": [], "sushi": []}, class_names=["sushi", "aple pie"], origin="d.json")
 
 
+@pytest.mark.parametrize(
+    ("keys", "names"),
+    [
+        (["猫", "狗"], ["猫", "狗"]),
+        (["c", "c++", "c#"], ["c", "c++", "c#"]),
+        (["C", "C++", "C#"], ["c", "c++", "c#"]),
+        (["A+", "A-", "A"], ["A+", "A-", "A"]),
+        (["a_-", "a_+"], ["A -", "A +"]),
+        (["1.5", "15"], ["1.5", "15"]),
+        (["1,5 t", "15 t"], ["1.5 t", "15 t"]),
+        (["café", "caf"], ["café", "caf"]),
+        (["CAFE\u0301", "Caf"], ["café", "caf"]),
+        (["Ärzte", "Arzte"], ["ärzte", "arzte"]),
+        (["кот", "собака"], ["Кот", "Собака"]),
+        (["🐱", "🐶"], ["🐱", "🐶"]),
+        (["½ pint", "¼ pint"], ["½_pint", "¼_pint"]),
+        (["Red", "red"], ["Red", "red"]),
+        (["a b", "ab"], ["a b", "ab"]),
+        (["St. Bernard", "D.C.", "s'mores"], ["st bernard", "DC", "smores"]),
+        (["F/A-18", "F-16A/B", "kite (bird of prey)"], ["f_a_18", "F-16AB", "kite bird of prey"]),
+    ],
+)
+def test_each_class_has_the_descriptors_of_its_own_key(keys: list[str], names: list[str]) -> None:
+    by_class = gpt_classes.matched({key: [key] for key in keys}, class_names=names, origin="d.json")
+    assert by_class == {name: [key] for key, name in zip(keys, names, strict=True)}
+
+
+@pytest.mark.parametrize(
+    ("keys", "names", "message"),
+    [
+        (["Red", "RED"], ["red", "x"], "keys 'Red' and 'RED' may both be class 'red'; rename one, or name the key"),
+        (["a b", "a_b", "x"], ["a-b", "x"], "keys 'a b' and 'a_b' may both be class 'a-b'"),
+        (["a b", "x"], ["a b", "a_b"], "classes 'a b' and 'a_b' would both get the descriptors of key 'a b'"),
+        (["hot dog", "x"], ["hot-dog", "Hotdog"], "classes 'hot-dog' and 'Hotdog' would both get"),
+        (["c", "python"], ["c++", "python"], r"no descriptors for class 'c\+\+' \(1 of 2 .* nearest keys: 'c'"),
+        (["A"], ["A-"], "no descriptors for class 'A-'"),
+        (["15"], ["1.5"], "no descriptors for class '1.5'"),
+        (["caf"], ["café"], "no descriptors for class 'café'"),
+        (["_"], ["()"], r"no descriptors for class '\(\)'"),
+        (["..."], ["-"], "no descriptors for class '-'"),
+        (["猫"], ["狗"], "no descriptors for class '狗'"),
+    ],
+)
+def test_two_names_that_may_be_one_are_refused_with_both(keys: list[str], names: list[str], message: str) -> None:
+    with pytest.raises(PoolError, match=message):
+        gpt_classes.matched({key: [key] for key in keys}, class_names=names, origin="d.json")
+
+
+def test_classes_of_one_name_share_their_descriptors() -> None:
+    """ImageNet has "missile" twice."""
+    by_class = gpt_classes.matched({"Missile": ["a"]}, class_names=["missile", "missile"], origin="d.json")
+    assert by_class == {"missile": ["a"]}
+
+
 @pytest.mark.parametrize("text", ["[]", "{", '{"cat": "a tail"}', '{"cat": [1]}'])
 def test_a_file_with_another_structure_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "d.json").write_text(text)

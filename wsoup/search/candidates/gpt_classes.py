@@ -1,14 +1,21 @@
-"""Which key of a GPT-descriptor file belongs to which class: by normalised name, never by position."""
+"""Which key of a GPT-descriptor file belongs to which class: by its name, never by position.
+
+A key that is exactly the class's name is taken first. Otherwise a key is taken that differs from it only in case, in
+Unicode form and in what stands between words (`folded`), if it is the only one, and no other class takes it.
+"""
 
 import difflib
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from wsoup.base.errors import PoolError
 
 _ALIASES = ({"newt", "eft", "smoothnewt"}, {"tights", "maillot"}, {"missile", "projectile"}, {"sunglasses", "sunglass"})
-"""Names for the same ImageNet class in different lists of its 1,000 names, normalised."""
+"""Names for the same ImageNet class in different lists of its 1,000 names, folded."""
+_BETWEEN_WORDS = re.compile(r"(?<=\w)[\s_-]+(?=\w)|[\s_.,:;'’\"/()\[\]&]+")
+"""What tells no two names apart. A sign at the end of a name does, as in ``c++`` or ``A-``."""
 
 
 def matched(
@@ -18,7 +25,7 @@ def matched(
     origin: str,
     gpt_names: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, list[str]]:
-    """The descriptors of each class, matched by normalised name or a known alias in ImageNet.
+    """The descriptors of each class: of the key with its exact name, its folded name, or a known alias in ImageNet.
 
     Args:
         descriptors: by the file's keys.
@@ -27,43 +34,90 @@ def matched(
         gpt_names: the key of some classes, if it is not their name (``datasets.<name>.gpt_names``).
 
     Raises:
-        PoolError: a class has no key; suggests the nearest keys.
+        PoolError: a class has no key, and the nearest keys are suggested; two keys are a class's name, folded; or two
+            classes have one key.
     """
-    keys = {normalised(key): key for key in descriptors}
+    keys_by_fold: dict[str, list[str]] = {}
+    for key in descriptors:
+        keys_by_fold.setdefault(folded(key), []).append(key)
     by_class: dict[str, list[str]] = {}
+    class_of_key: dict[str, str] = {}
     unmatched = []
     for name in class_names:
-        key = _key_of(normalised(gpt_names.get(name, name)), keys=keys)
-        if key is None:
+        wanted = gpt_names.get(name, name)
+        key = wanted
+        if wanted not in descriptors:
+            key = _folded_key(wanted, keys_by_fold=keys_by_fold, origin=origin)
+        if key and name not in gpt_names:
+            other = class_of_key.setdefault(key, name)
+            if other != name:
+                raise PoolError(
+                    f"{origin}: classes {other!r} and {name!r} would both get the descriptors of key {key!r}; give each "
+                    "class a key that is exactly its name, or name their keys in the dataset's gpt_names"
+                )
+        key = key or _alias(folded(wanted), keys_by_fold=keys_by_fold)
+        if not key:
             unmatched.append(name)
         else:
             by_class[name] = descriptors[key]
     if unmatched:
-        near = difflib.get_close_matches(normalised(unmatched[0]), list(keys), n=3, cutoff=0.4)
-        hint = "no key is near"
-        if near:
-            near_keys = [repr(keys[name]) for name in near]
-            hint = f"nearest keys: {', '.join(near_keys)}"
-        raise PoolError(
-            f"{origin} has no descriptors for class {unmatched[0]!r} ({len(unmatched)} of {len(class_names)} classes "
-            f"unmatched; {hint}); rename the key, or the class in the dataset's list of class names"
-        )
+        raise _unmatched(unmatched, n_classes=len(class_names), keys=descriptors, origin=origin)
     return by_class
 
 
-def _key_of(name: str, *, keys: Mapping[str, str]) -> str | None:
-    """The file's key of a normalised class name, or of its first alias that the file has."""
-    if name in keys:
-        return keys[name]
+def _folded_key(name: str, *, keys_by_fold: Mapping[str, Sequence[str]], origin: str) -> str:
+    """The file's one key that folds to the same as a class name; "" if there is none."""
+    fold = folded(name)
+    keys = keys_by_fold.get(fold, ())
+    if not fold or not keys:
+        return ""
+    if len(keys) > 1:
+        raise PoolError(
+            f"{origin}: keys {keys[0]!r} and {keys[1]!r} may both be class {name!r}; rename one, or name the key of "
+            "this class in the dataset's gpt_names"
+        )
+    return keys[0]
+
+
+def _alias(fold: str, *, keys_by_fold: Mapping[str, Sequence[str]]) -> str:
+    """The file's key of the first alias of a class in ImageNet that the file has; "" if there is none."""
     for group in _ALIASES:
-        if name in group:
+        if fold in group:
             # Sorted, because a set has another order in every process.
             for alias in sorted(group):
-                if alias in keys:
-                    return keys[alias]
-    return None
+                if alias in keys_by_fold:
+                    return keys_by_fold[alias][0]
+    return ""
 
 
-def normalised(name: str) -> str:
-    """Letters and digits only, in lower case: "Apply_Eye Makeup" and "applyeyemakeup" are the same name."""
-    return re.sub(r"[^a-z0-9]+", "", name.lower())
+def _unmatched(names: Sequence[str], *, n_classes: int, keys: Mapping[str, object], origin: str) -> PoolError:
+    """The error for classes without a key."""
+    key_by_fold = {folded(key): key for key in keys}
+    near = difflib.get_close_matches(folded(names[0]), list(key_by_fold), n=3, cutoff=0.4)
+    hint = "no key is near"
+    if near:
+        near_keys = [repr(key_by_fold[fold]) for fold in near]
+        hint = f"nearest keys: {', '.join(near_keys)}"
+    return PoolError(
+        f"{origin} has no descriptors for class {names[0]!r} ({len(names)} of {n_classes} classes unmatched; {hint}); "
+        "rename the key, or the class in the dataset's list of class names, or name the key in the dataset's gpt_names"
+    )
+
+
+def folded(name: str) -> str:
+    """What spellings of one name have in common: no case, no Unicode form, nothing between words.
+
+    Letters of every script count, and so does a sign at the end. Between two numbers something stays.
+
+    >>> folded("Apply_Eye Makeup") == folded("applyeyemakeup"), folded("747-200") == folded("747 200")
+    (True, True)
+    >>> folded("1.5") == folded("15"), folded("c++") == folded("c"), folded("A-") == folded("A")
+    (False, False, False)
+    """
+    text = unicodedata.normalize("NFC", name).casefold()
+    joined = ""
+    for word in _BETWEEN_WORDS.split(text):
+        if joined[-1:].isdigit() and word[:1].isdigit():
+            joined += " "
+        joined += word
+    return joined
