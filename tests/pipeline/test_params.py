@@ -249,3 +249,21 @@ def test_names_that_would_share_files_are_refused() -> None:
     assert "soups: the name 'word-seed1' is taken by wsoup itself" in refusal(soups={"word": soup, "word-seed1": soup})
     assert f"soups: 'word' and 'Word' {shared}" in refusal(soups={"word": soup, "Word": soup})
     assert f"datasets: 'a' and 'A' {shared}" in refusal(datasets=RAW["datasets"] | {"a": dataset, "A": dataset})
+    assert f"datasets: 'é' and 'e\u0301' {shared}" in refusal(
+        datasets=RAW["datasets"] | {"é": dataset, "e\u0301": dataset}
+    )
+
+
+def test_a_role_that_others_have_is_not_the_name_of_a_dataset() -> None:
+    """A table of texts has a column for each role, and one for each dataset."""
+    dataset = next(iter(RAW["datasets"].values()))
+    source, first = RAW["source"], RAW["datasets"][RAW["source"]]
+    for role in ("xd", "dg"):
+        target = dataset | {"role": role}
+        message = f"datasets: the name {role!r} is a role, and 'photo' has it"
+        assert message in refusal(datasets={source: first, role: target, "photo": target})
+        assert message in refusal(datasets={source: first, role: dataset | {"role": "xd"}, "photo": target})
+        parse_params(changed(datasets={source: first, role: target}), origin="params.yaml")
+    assert "datasets: the name 'source' is a role" in refusal(
+        datasets={source: first, "source": dataset | {"role": "xd"}}
+    )

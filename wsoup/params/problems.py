@@ -9,7 +9,7 @@ from pydantic_core import ErrorDetails
 from wsoup.base.errors import SHOWN_VALUE, one_line, shown_value
 from wsoup.base.validation import expectation, keys_in, nearest
 
-NAME_RULE = "a name has letters (a-z), digits, - and _, and begins with a letter or a digit; it is part of file names"
+NAME_RULE = "a name has letters, digits, - and _, and begins with a letter or a digit; it is part of file names"
 IN_PARAMS = {
     "string_type": "a text; put it in quotes if it looks like a number",
     "dict_type": "a section (key: value)",

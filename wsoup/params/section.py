@@ -17,8 +17,8 @@ from wsoup.params.reading import read_yaml
 
 # ------------------------------------------------------------------------------------------------- types of fields
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=100)]
-"""A name used in stage and file names."""
+Name = Annotated[str, Field(pattern=r"^[\p{L}\p{N}][\p{L}\p{M}\p{N}_-]*$", max_length=100)]
+"""A name used in stage and file names: letters and digits of any script, dash and underscore."""
 PositiveInt = Annotated[int, Field(ge=1, strict=True)]
 """A count. One that multiplies memory or time also has an upper bound, far beyond any sensible use."""
 NonNegativeInt = Annotated[int, Field(ge=0, strict=True)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -21,11 +22,12 @@ from wsoup.search.grow.all_kinds import Soups
 from wsoup.search.pools.params import CandidatesParams, ScoreParams
 
 RESERVED = {
+    "datasets": ("method", "m", "variant", "row", "stored", "kind", "text"),
     "soups": ("class_name", "upper_bound"),
     "finetune.methods": ("pretrained", "landscape", "heads"),
     "heads": ("pretrained",),
 }
-"""Names with a meaning of their own in results and artifacts."""
+"""Names with a meaning of their own in results, artifacts and columns of tables."""
 
 
 class Params(Section):
@@ -74,6 +76,7 @@ class Params(Section):
     def _names_are_known(self) -> Params:
         methods = self.finetune.methods
         _check_names("datasets", list(self.datasets))
+        _check_roles_as_names(self.datasets)
         _check_names("soups", list(self.soups))
         _check_names("finetune.methods", list(methods))
         _check_names("heads", list(self.heads))
@@ -159,17 +162,31 @@ def parse_params(raw: Mapping[str, object], *, origin: str) -> Params:
 
 
 def _check_names(section: str, names: Sequence[str]) -> None:
-    """Raise ValueError for a name that means something else, or two that are one on file systems that ignore case."""
+    """Raise ValueError for a name that means something else, or two that are one on some file systems.
+
+    These ignore case, or in which of its forms Unicode writes an accent.
+    """
     spelled: dict[str, str] = {}
     for name in names:
         # `wsoup soup show word-seed1` is the soup of one seed.
         of_one_seed = section == "soups" and re.search(r"-seed\d+$", name)
         if of_one_seed or name in RESERVED.get(section, ()):
             raise ValueError(f"{section}: the name {name!r} is taken by wsoup itself; choose another")
-        other = spelled.setdefault(name.casefold(), name)
+        other = spelled.setdefault(unicodedata.normalize("NFC", name).casefold(), name)
         if other != name:
             raise ValueError(
                 f"{section}: {other!r} and {name!r} differ by case alone, and would share files; rename one"
+            )
+
+
+def _check_roles_as_names(datasets: Datasets) -> None:
+    """Raise ValueError for a dataset named like a role that others have, too: tables have a column for their mean."""
+    for name in datasets:
+        others = [other for other, section in datasets.items() if section.role == name and other != name]
+        if others:
+            raise ValueError(
+                f"datasets: the name {name!r} is a role, and {others[0]!r} has it; the mean of that role has this name "
+                "in tables, so choose another"
             )
 
 

@@ -1,5 +1,6 @@
 """params.yaml for a folder of your own images."""
 
+import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -67,7 +68,7 @@ def own(
     """
     if profile_list.is_listed(images):
         return _of_list(images, encoder=encoder, fraction=test_fraction, classes=classes, names_file=names_file)
-    roots = {_name(root): str(root) for root in map(Path.resolve, _image_roots(images))}
+    roots = _named(_image_roots(images))
     source, source_root = next(iter(roots.items()))
     sides = division.sides(source_root, fraction=test_fraction)
     test_splits = {source: sides.test_split}
@@ -218,14 +219,30 @@ def _image_roots(images: str) -> list[Path]:
     return sources + [path for path in inner if path != sources[0] and subfolders(path)]
 
 
+def _named(folders: Sequence[Path]) -> dict[str, str]:
+    """The folder of each dataset by the dataset's name, in order; DataError if two folders would share a name."""
+    folder_of: dict[str, Path] = {}
+    for place in folders:
+        name = _name(place.resolve())
+        if name in folder_of:
+            raise DataError(
+                f"folders {str(folder_of[name])!r} and {str(place)!r} would both be dataset {name!r} of params.yaml; "
+                "rename one, or move it elsewhere"
+            )
+        folder_of[name] = place
+    return {name: str(place.resolve()) for name, place in folder_of.items()}
+
+
 def _name(root: Path) -> str:
-    """A dataset's name, made from a folder's: letters, digits, dash and underscore."""
+    """A dataset's name, made from a folder's: letters and digits of any script, dash and underscore."""
     name = ""
-    for letter in root.name:
-        is_allowed = letter.isascii() and (letter.isalnum() or letter in "-_")
+    for letter in unicodedata.normalize("NFC", root.name):
+        is_allowed = letter in "-_" or unicodedata.category(letter)[0] in "LMN"
         name += letter if is_allowed else "_"
     # Names in params.yaml begin with a letter or a digit.
-    return name.lstrip("-_") or "images"
+    while name and unicodedata.category(name[0])[0] not in "LN":
+        name = name[1:]
+    return name or "images"
 
 
 def _encoder(given: Mapping[str, Any]) -> dict[str, Any]:
