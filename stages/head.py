@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
+from wsoup.base.class_names import positions_by_name
 from wsoup.core.soup import Soup
 from wsoup.disk import store
 from wsoup.disk.shards import Owner, Shard
@@ -130,14 +131,14 @@ def counted(head: Head, *, name: str, soup: str, test: ImageFeatures) -> dict[st
 
     Predictions are among the classes of the dataset, which may be only some of the head's.
     """
-    columns = [head.class_names.index(class_name) for class_name in test.class_names]
+    columns, labels = columns_of(test.class_names, of_head=head.class_names)
     # Made at once: a small result kept from every block would keep malloc from using the block's memory again.
     predicted = np.empty(len(test.labels), dtype=np.int64)
     # Images go through in blocks: the logits of a million of them and a thousand classes would take 4 GB.
     for start in range(0, len(test.labels), IMAGES):
         block = slice(start, start + IMAGES)
         logits = head.logits(test.features[block])
-        predicted[block] = logits[:, columns].argmax(dim=1).numpy()
+        predicted[block] = labels[logits[:, columns].argmax(dim=1).numpy()]
     right: np.ndarray = predicted == test.labels
     m = len(head.soup.members)
     return {
@@ -157,6 +158,24 @@ def counted(head: Head, *, name: str, soup: str, test: ImageFeatures) -> dict[st
         "uniformity": math.nan,
         "right": pack_right(right),
     }
+
+
+def columns_of(names: Sequence[str], *, of_head: Sequence[str]) -> tuple[list[int], np.ndarray]:
+    """The columns of a head that are classes of a dataset, and the dataset's label of each: (c,) int64.
+
+    Classes of one name are told apart by their order. Where the head has another number of them, each of its columns
+    with that name stands for the dataset's first.
+    """
+    in_head = positions_by_name(of_head)
+    columns: list[int] = []
+    labels: list[int] = []
+    for name, own in positions_by_name(names).items():
+        columns += in_head[name]
+        same_number = len(in_head[name]) == len(own)
+        labels += own if same_number else [own[0]] * len(in_head[name])
+    # Ties go to the first of the dataset's labels.
+    order = np.argsort(labels, kind="stable")
+    return [columns[i] for i in order.tolist()], np.asarray(labels)[order]
 
 
 def judged(heads: Sequence[Head], *, source: Source, test: ImageFeatures) -> dict[str, list[float]]:

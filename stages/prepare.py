@@ -1,5 +1,6 @@
 """A dataset on disk -> its manifest, a table of the images that a run uses."""
 
+from wsoup.base.class_names import shared_names
 from wsoup.datasets import manifest, roles
 from wsoup.datasets.few_images import thin_classes
 from wsoup.datasets.left_out import left_out
@@ -33,9 +34,9 @@ def main(owner: Owner, dataset: str) -> None:
     lines = [*listing.notes, *thin_classes(listing, params=section, shots=params.fewshot.shots)]
     if section.layout == "imagefolder":
         lines += left_out(section.root)
-    foreign = roles.foreign(dataset, class_names=listing.class_names, datasets=params.datasets)
-    lines += [foreign] if foreign else []
-    for line in lines:
+    lines.append(roles.foreign(dataset, class_names=listing.class_names, datasets=params.datasets))
+    lines.append(shared_names(listing.class_names))
+    for line in filter(None, lines):
         print(f"{dataset}: {line}")
     store.write_table(Artifacts().manifest(dataset), built.table, attributes=built.attributes)
 

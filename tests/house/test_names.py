@@ -12,7 +12,7 @@ from wsoup.base.errors import ParamsError
 from wsoup.params.problems import NAME_RULE
 from wsoup.pipeline.params import parse_params
 
-ODD = ["$(touch x)", "a; touch x", "cats & dogs", "`touch x`", "${source}", "../up", "a/b", "a.b", "-a", "", "ä", "a\n"]
+ODD = ["$(touch x)", "a; touch x", "cats & dogs", "`touch x`", "${source}", "../up", "a/b", "a.b", "-a", "", "ä b", "🐱", "a\n"]
 SECTIONS = {"datasets": "counts", "soups": "word", "finetune.methods": "ce"}
 
 
@@ -35,7 +35,7 @@ def test_an_invalid_name_is_refused_with_the_rule(section, name):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("name", ["photo2", "A-b_9", "2", "x" * 100])
+@pytest.mark.parametrize("name", ["photo2", "A-b_9", "2", "x" * 100, "ä", "猫"])
 def test_valid_names(name):
     raw = yaml.safe_load((ROOT / "params.yaml").read_text())
     assert name in parse_params(renamed(raw, "soups", name), origin="params.yaml").soups

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from wsoup.base.arguments import Words, listed
 from wsoup.base.arrays import rows, tensor, unit_rows
-from wsoup.base.class_names import checked_names
+from wsoup.base.class_names import checked_names, positions_by_name
 from wsoup.base.errors import DataError, MismatchError, shown_value
 from wsoup.core.soup import Soup
 
@@ -46,15 +46,22 @@ def checked_labels(labels: Labels, *, n_images: int, class_names: Sequence[str])
     """
     values = listed(labels)
     if isinstance(values, Sequence) and any(isinstance(value, str) for value in values):
-        number_of = {name: number for number, name in enumerate(class_names)}
+        numbers_of = positions_by_name(class_names)
         # A list such as ["cat", 3] is neither of names nor of numbers.
-        unknown = [value for value in values if not isinstance(value, str) or value not in number_of]
+        unknown = [value for value in values if not isinstance(value, str) or value not in numbers_of]
         if unknown:
             raise DataError(
                 f"labels holds {shown_value(unknown[0])}, which is not among the {len(class_names)} class_names; give "
                 "class_names= in label order"
             )
-        labels = [number_of[name] for name in values]
+        for name in dict.fromkeys(values):
+            if len(numbers_of[name]) > 1:
+                first, second, *_ = numbers_of[name]
+                raise DataError(
+                    f"labels holds {shown_value(name)}, which classes {first} and {second} of class_names are both "
+                    "called; give labels as numbers, or the classes different names"
+                )
+        labels = [numbers_of[name][0] for name in values]
     y = tensor(labels, name="labels")
     # Whole numbers from a table with missing cells elsewhere, or from NumPy's default.
     if y.is_floating_point() and bool((y == y.round()).all()):

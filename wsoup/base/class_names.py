@@ -1,6 +1,9 @@
-"""Class names as users pass them: a list in label order."""
+"""Class names as users pass them: a list in label order.
 
-from collections import Counter
+Two classes may have one name, as ImageNet's two of "missile" do: a label is a position.
+"""
+
+import warnings
 from collections.abc import Iterator, KeysView, Mapping, Sequence, Set, ValuesView
 from numbers import Integral
 from typing import Annotated, Any
@@ -10,11 +13,44 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from wsoup.base.arguments import at_the_door, listed
 from wsoup.base.errors import DataError, shown_value
 
+SHOWN_NAMES = 3
+"""Names of several classes that are listed."""
 
-def _each_once(names: Sequence[str]) -> Sequence[str]:
-    duplicate, count = Counter(names).most_common(1)[0]
-    if count > 1:
-        raise DataError(f"class_names holds {shown_value(duplicate)} {count} times; give each label a name of its own")
+
+def positions_by_name(names: Sequence[str]) -> dict[str, list[int]]:
+    """The labels of each name, ascending; most have one."""
+    positions: dict[str, list[int]] = {}
+    for label, name in enumerate(names):
+        positions.setdefault(name, []).append(label)
+    return positions
+
+
+def shared_names(names: Sequence[str]) -> str:
+    """A line about names that several classes have; "" if there are none.
+
+    >>> shared_names(["missile", "cat", "missile"])
+    "class name 'missile' is that of classes 0 and 2: a tie between them goes to the first"
+    """
+    shared = {name: labels for name, labels in positions_by_name(names).items() if len(labels) > 1}
+    if not shared:
+        return ""
+    parts = [f"{shown_value(name)} is that of classes {_listed(labels)}" for name, labels in shared.items()]
+    listed_names = ", ".join(parts[:SHOWN_NAMES])
+    if len(parts) > SHOWN_NAMES:
+        listed_names += f" and {len(parts) - SHOWN_NAMES:,} more such names"
+    return f"class name {listed_names}: a tie between them goes to the first"
+
+
+def _listed(labels: Sequence[int]) -> str:
+    *others, last = map(str, labels)
+    return f"{', '.join(others)} and {last}"
+
+
+def _said(names: Sequence[str]) -> Sequence[str]:
+    line = shared_names(names)
+    if line:
+        # Python shows a warning of one text and place once.
+        warnings.warn(line, stacklevel=2)
     return names
 
 
@@ -67,10 +103,12 @@ def _position(value: object) -> int | None:
 
 Label = Annotated[str, Field(max_length=10_000, pattern=r"^\P{Cc}*[^\s\p{Cc}]\P{Cc}*$")]
 """A name on one line that is not blank."""
-Names = Annotated[Sequence[Label], BeforeValidator(in_label_order), Field(min_length=1), AfterValidator(_each_once)]
+Listed = Annotated[Sequence[Label], BeforeValidator(in_label_order), Field(min_length=1)]
+Names = Annotated[Listed, AfterValidator(_said)]
+"""Class names of a public function, which warns of a name that several classes have."""
 
 
 @at_the_door
-def checked_names(class_names: Names) -> list[str]:
-    """Class names in label order: (C,) strings, each once, none blank; ParamsError or DataError otherwise."""
+def checked_names(class_names: Listed) -> list[str]:
+    """Class names in label order: (C,) strings, none blank; ParamsError otherwise."""
     return [*class_names]

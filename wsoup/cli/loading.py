@@ -80,7 +80,7 @@ def load_classifier(
     from wsoup.heads.head import Head
     from wsoup.paper import soups as of_paper
     from wsoup.photos.classify import BUILT_IN, Classifier, built_in_texts
-    from wsoup.photos.names import read_class_names
+    from wsoup.photos.names import listed_names
 
     encoder_for = partial(encoder_of, params=params, options=options, device=device)
     if name is not None and Path(name).suffix == ".safetensors":
@@ -93,7 +93,7 @@ def load_classifier(
             "name the classes, and a soup unless it is the run's own (--classes 'cat,dog' --soup word), or a head "
             "(--soup head.safetensors)"
         )
-    names = list(read_class_names(classes).values())
+    names = listed_names(classes)
     if template is not None:
         template = checked(template)
     if name in BUILT_IN:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wsoup.base.class_names import shared_names
 from wsoup.base.errors import one_line
 from wsoup.cli import common
 from wsoup.cli.common import check_ending, claim
@@ -76,7 +77,8 @@ def classify_command(
     write_rows(out, [row_of(prediction, top=top, inputs=list(columns)) for prediction in predictions])
     if html is not None:
         write_sheet(html, predictions, title=f"{len(names)} classes with {soup or 'the soup of the run'}")
-    common.say([_better(names), note, *accuracy_lines(predictions), *unknown, ignored, *_not_read(predictions)])
+    of_classes = [_better(names), shared_names(names)]
+    common.say([*of_classes, note, *accuracy_lines(predictions), *unknown, ignored, *_not_read(predictions)])
 
 
 def _better(names: Sequence[str]) -> str:

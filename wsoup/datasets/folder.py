@@ -50,7 +50,9 @@ def read(root: str, *, wanted: Collection[str] = SPLIT_FOLDERS, class_names: str
     for name, images in images_of.items():
         if images:
             splits[name] = split_of_folders(images, classes=classes, prefix=prefix_of(base, folders[name]))
-    return Listing(root, _names(base, classes=classes, class_names=class_names), splits, origin=root)
+    names = _names(base, classes=classes, class_names=class_names)
+    # Two folders may be called alike by the user, as ImageNet's two of "missile".
+    return Listing(root, names, splits, origin=root, names_may_repeat=True)
 
 
 def _names(base: Path, *, classes: Sequence[str], class_names: str | None) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Annotated, Self
 
 import numpy as np
 import torch
-from pydantic import AfterValidator, Field, InstanceOf
+from pydantic import Field, InstanceOf
 from torch import Tensor
 
 from wsoup.base.arguments import Place, Share, at_the_door, checked_fields, usual_torch
@@ -37,12 +37,6 @@ AtLeast = Annotated[float, Field(ge=0)]
 Line = Annotated[str, Field(max_length=10_000, pattern=r"^\P{Cc}*$")]
 
 
-def _distinct(names: tuple[str, ...]) -> tuple[str, ...]:
-    if len({*names}) < len(names):
-        raise ValueError("a name appears twice")
-    return names
-
-
 @checked_fields
 @dataclass(frozen=True, repr=False)
 class Head:
@@ -54,7 +48,7 @@ class Head:
         classifier: W (D, C) float32; logits are `features @ head.classifier`.
         temperature: divisor of the logits before the softmax.
         confidences, right: (m,) largest probability of each left-out image, and whether its prediction was right.
-        class_names: C names in label order.
+        class_names: C names in label order; two classes may have one name.
         template: prompt template of the class texts.
         logit_scale: s.
         encoder: id of the encoder of its features.
@@ -68,7 +62,7 @@ class Head:
     temperature: Positive
     confidences: Tensor
     right: Tensor
-    class_names: Annotated[tuple[Line, ...], Field(min_length=2, max_length=1_000_000), AfterValidator(_distinct)]
+    class_names: Annotated[tuple[Line, ...], Field(min_length=2, max_length=1_000_000)]
     template: Line
     logit_scale: Positive
     encoder: EncoderId

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from wsoup.base.class_names import shared_names
 from wsoup.base.errors import DataError
 from wsoup.base.folder_names import changes, proposed
 from wsoup.core import prompts
@@ -85,6 +86,7 @@ def look(root: str, *, shots: int, seed: int, template: str, classes: str | None
         # Not from the cache of digests, which the pipeline keeps and which needs pyarrow.
         digests = [digest for _, digest in hashed(root, images.paths)]
         listing = division.divided(listing, digests, fraction=sides.test_fraction, test_split=sides.test_split)
+    notes += [line for line in [shared_names(list(names.values()))] if line]
     notes += none_to_test_on(listing, test_split=sides.test_split)
     train = listing.split("train")
     test = listing.split(sides.test_split)

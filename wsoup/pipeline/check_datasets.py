@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wsoup.base import remote
+from wsoup.base.class_names import shared_names
 from wsoup.base.errors import DataError, WsoupError
 from wsoup.datasets import digests, manifest, paper
 from wsoup.datasets.few_images import thin_classes
@@ -160,7 +161,10 @@ def _undecodable(listing: Listing, *, paths: list[str]) -> list[str]:
 
 
 def _odd_names(class_names: list[str], *, layout: str) -> Iterator[str]:
-    """Class names that differ only in case, or that a text encoder does not read as words: ``HerbaceousVegetation``."""
+    """Class names of several classes, or that differ only in case, or that are not words: ``HerbaceousVegetation``."""
+    shared = shared_names(class_names)
+    if shared:
+        yield shared
     distinct = set(class_names)
     count = Counter(name.casefold() for name in distinct)
     same = sorted(name for name in distinct if count[name.casefold()] > 1)

@@ -52,8 +52,8 @@ def matched(
             other = class_of_key.setdefault(key, name)
             if other != name:
                 raise PoolError(
-                    f"{origin}: classes {other!r} and {name!r} would both get the descriptors of key {key!r}; give each "
-                    "class a key that is exactly its name, or name their keys in the dataset's gpt_names"
+                    f"{origin}: classes {other!r} and {name!r} would both get the descriptors of key {key!r}; give "
+                    "each class a key that is exactly its name, or name their keys in the dataset's gpt_names"
                 )
         key = key or _alias(folded(wanted), keys_by_fold=keys_by_fold)
         if not key:
