@@ -12,7 +12,20 @@ from wsoup.base.errors import ParamsError
 from wsoup.params.problems import NAME_RULE
 from wsoup.pipeline.params import parse_params
 
-ODD = ["$(touch x)", "a; touch x", "cats & dogs", "`touch x`", "${source}", "../up", "a/b", "a.b", "-a", "", "ä b", "🐱", "a\n"]
+ODD = [
+    "$(touch x)",
+    "a; touch x",
+    "cats & dogs",
+    "`touch x`",
+    "${source}",
+    "../up",
+    "a/b",
+    "a.b",
+    "-a",
+    "",
+    "ä b",
+    "a\n",
+]
 SECTIONS = {"datasets": "counts", "soups": "word", "finetune.methods": "ce"}
 
 
