@@ -4,6 +4,7 @@ from wsoup.base.class_names import shared_names
 from wsoup.datasets import manifest, roles
 from wsoup.datasets.few_images import thin_classes
 from wsoup.datasets.left_out import left_out
+from wsoup.datasets.shape import shape_of
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
@@ -33,7 +34,7 @@ def main(owner: Owner, dataset: str) -> None:
     built = manifest.build(listing, name=dataset, params=section, shots=params.fewshot.shots, seeds=list(params.seeds))
     lines = [*listing.notes, *thin_classes(listing, params=section, shots=params.fewshot.shots)]
     if section.layout == "imagefolder":
-        lines += left_out(section.root)
+        lines += [shape_of(section.root).taken_for(section.test_split), *left_out(section.root)]
     lines.append(roles.foreign(dataset, class_names=listing.class_names, datasets=params.datasets))
     lines.append(shared_names(listing.class_names))
     for line in filter(None, lines):

@@ -144,6 +144,6 @@ def try_command(
     encoder = options.load(device=device, origin="wsoup try", defaults=DEFAULTS)
     result = trial.trial(labelled, encoder=encoder)
     result.save(out, options=options)
-    common.say(result.notes)
+    common.say([labelled.taken, *result.notes])
     print("\n".join(result.lines()))
     print(f"look at {out / 'sheet.html'}; next: {result.command(out)}")

@@ -18,7 +18,8 @@ from wsoup.base.errors import DataError
 from wsoup.datasets import folder
 from wsoup.datasets.fewshot import by_label
 from wsoup.datasets.listing import Listing, Split, some
-from wsoup.datasets.walk import SPLIT_FOLDERS, require_folder, subfolders
+from wsoup.datasets.shape import Shape, shape_of
+from wsoup.datasets.walk import SPLIT_FOLDERS, subfolders
 
 HALF = 0.5
 """Share of test images where the user names none."""
@@ -32,18 +33,22 @@ class Sides:
         test_split: name of the split of the test images; that to learn from is always ``train``.
         test_fraction: share of test images, if `divided` is to choose them; None: folders say which these are.
         note: a line about it for the user; "" if there are train/ and test/.
+        taken: a line on what is taken for classes and what for splits.
+        only: the one split that is divided, or "".
     """
 
     test_split: str
     test_fraction: float | None
     note: str
+    taken: str = ""
+    only: str = ""
 
     @property
     def wanted(self) -> Collection[str]:
         """The splits to list."""
         if self.test_fraction is None:
             return ("train", self.test_split)
-        return SPLIT_FOLDERS
+        return (self.only,) if self.only else SPLIT_FOLDERS
 
 
 def sides(root: str, *, fraction: float | None = None) -> Sides:
@@ -60,23 +65,30 @@ def sides(root: str, *, fraction: float | None = None) -> Sides:
         MissingError: no such folder.
         DataError: a fraction for a folder that is divided, val/ and test/ without train/, or a folder of such folders.
     """
-    _check_one_dataset(root)
-    return of_splits(folder.splits_with_images(root), root=root, fraction=fraction)
+    shape = shape_of(root)
+    _check_one_dataset(shape)
+    splits = folder.splits_with_images(root)
+    _check_val(shape, splits=splits)
+    return of_splits(splits, root=root, fraction=fraction, shape=shape)
 
 
-def of_splits(splits: Sequence[str], *, root: str, fraction: float | None) -> Sides:
-    """`sides` of a folder or list with these splits."""
+def of_splits(
+    splits: Sequence[str], *, root: str, fraction: float | None, shape: Shape | None = None
+) -> Sides:
+    """`sides` of a folder with this shape, or of a list, with these splits."""
     if len(splits) < 2:
         if fraction is None:
             fraction = HALF
         place = "no train/ and test/"
         if splits:
-            place = f"only {splits[0]}/"
+            place = f"only {_place(shape, splits[0])}"
         note = (
             f"{root} has {place}: about {100 * fraction:g} % of the photos of each class are for testing, chosen by "
             "their digests"
         )
-        return Sides("test", fraction, note)
+        if shape is None:
+            return Sides("test", fraction, note)
+        return Sides("test", fraction, note, shape.taken(roles=dict.fromkeys(splits, "divided")), *splits)
     if fraction is not None:
         raise _is_divided(root, splits)
     if "train" not in splits:
@@ -87,20 +99,40 @@ def of_splits(splits: Sequence[str], *, root: str, fraction: float | None) -> Si
     test_split = of_target(splits)
     note = ""
     if test_split != "test":
-        note = f"{root} has no test/: the photos in {test_split}/ are for testing"
-    return Sides(test_split, None, note)
+        note = f"{root} has no test/: the photos in {_place(shape, test_split)} are for testing"
+    taken = ""
+    if shape is not None:
+        taken = shape.taken_for(test_split)
+    return Sides(test_split, None, note, taken)
 
 
-def _check_one_dataset(root: str) -> None:
+def _place(shape: Shape | None, split: str) -> str:
+    """The folder of a split as it is called: ``Test/``."""
+    if shape is None:
+        return f"{split}/"
+    return f"{shape.splits[split].relative_to(shape.base).as_posix()}/"
+
+
+def _check_val(shape: Shape, *, splits: Collection[str]) -> None:
+    """Refuse photos for validation without classes, if the other photos are to be tested on."""
+    place = shape.flat.get("val")
+    if place is not None and "test" not in splits:
+        raise DataError(
+            f"{place} holds photos but no folder for each class; move each photo into {place}/<class>/ (a list beside "
+            f"them, such as val_annotations.txt, may name the classes), or move {place} elsewhere, and "
+            f"{_place(shape, 'train')} is divided"
+        )
+
+
+def _check_one_dataset(shape: Shape) -> None:
     """Refuse a folder of several datasets, whose names would be taken for those of classes."""
-    base = require_folder(root)
-    if folder.split_folders(base):
+    if shape.splits:
         return
-    inner = [name for name in subfolders(base) if folder.split_folders(base / name)]
+    inner = [name for name in subfolders(shape.base) if shape_of(shape.base / name).splits]
     if inner:
         raise DataError(
-            f"{root} holds folders with train/, val/ or test/, which are datasets and not classes: {some(inner)}; name "
-            "one of them"
+            f"{shape.base} holds folders with train/, val/ or test/, which are datasets and not classes: "
+            f"{some(inner)}; name one of them"
         )
 
 

@@ -1,27 +1,29 @@
 """ImageFolder: root/{train,val,test}/class/.../image, or root/class/.../image for a test set alone.
 
-Labels follow the sorted folder names. An optional ``classnames.txt`` in the root renames them, one line per class: the
-folder's name, white space, the class name (CoOp's form, ``n01440764 tench``).
+Which folders are splits and which are classes is decided by `wsoup.datasets.shape`. Labels follow the sorted names of
+class folders. An optional ``classnames.txt`` in the root renames them, one line per class: the folder's name, white
+space, the class name (CoOp's form, ``n01440764 tench``).
 
 Class folders without images count as if they were not there, and so does a split that has no others. Whoever lists a
 folder for a user says which these are (`wsoup.datasets.left_out`).
 """
 
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from wsoup.base.errors import DataError
 from wsoup.core.prompts import clean_class_name
 from wsoup.datasets.listing import IMAGE_SUFFIXES, Listing, some
 from wsoup.datasets.names_file import of_folders
+from wsoup.datasets.shape import Shape, check_classes, shape_of
 from wsoup.datasets.walk import (
     SPLIT_FOLDERS,
+    has_photos,
     images_below,
     names_of,
     prefix_of,
     read_class_names,
-    require_folder,
     split_of_folders,
     subfolders,
 )
@@ -37,11 +39,13 @@ def read(root: str, *, wanted: Collection[str] = SPLIT_FOLDERS, class_names: str
 
     Raises:
         MissingError: no such folder or file.
-        DataError: no class folders, none with an image, one without a line in `class_names`, a name that is not UTF-8,
-            a loop of symbolic links, or something named like an image that is not a file.
+        DataError: no class folders, none with an image, folders that are probably no classes and that no file names, a
+            class folder without a line in `class_names`, a name that is not UTF-8, a loop of symbolic links, or
+            something named like an image that is not a file.
     """
-    base = require_folder(root)
-    folders = _wanted_folders(base, wanted=wanted)
+    shape = shape_of(root)
+    base = shape.base
+    folders = _wanted_folders(shape, wanted=wanted)
     images_of = {name: _images_by_class(folder) for name, folder in folders.items()}
     classes = _all_classes(images_of.values())
     if not classes:
@@ -50,12 +54,14 @@ def read(root: str, *, wanted: Collection[str] = SPLIT_FOLDERS, class_names: str
     for name, images in images_of.items():
         if images:
             splits[name] = split_of_folders(images, classes=classes, prefix=prefix_of(base, folders[name]))
-    names = _names(base, classes=classes, class_names=class_names)
+    names = _names(base, images_of=_of_all_splits(images_of.values()), classes=classes, class_names=class_names)
     # Two folders may be called alike by the user, as ImageNet's two of "missile".
     return Listing(root, names, splits, origin=root, names_may_repeat=True)
 
 
-def _names(base: Path, *, classes: Sequence[str], class_names: str | None) -> list[str]:
+def _names(
+    base: Path, *, images_of: Mapping[str, list[str]], classes: Sequence[str], class_names: str | None
+) -> list[str]:
     """The cleaned names of class folders: of the user's file, of classnames.txt, or their own."""
     if class_names:
         return [clean_class_name(name) for name in of_folders(class_names, folders=classes)]
@@ -65,17 +71,17 @@ def _names(base: Path, *, classes: Sequence[str], class_names: str | None) -> li
     if os.path.lexists(of_coop):
         renamed = read_class_names(of_coop)
     if not renamed:
+        check_classes(images_of, base=base)
         renamed = {name: name for name in classes}
     return names_of(classes, renamed=renamed, origin=str(of_coop))
 
 
 def class_folders(root: str, *, wanted: Collection[str] = SPLIT_FOLDERS) -> list[str]:
     """The class folders that `read` lists, in label order; it raises as `read`."""
-    base = require_folder(root)
-    folders = _wanted_folders(base, wanted=wanted).values()
+    folders = _wanted_folders(shape_of(root), wanted=wanted).values()
     classes = []
     for name in _all_classes(subfolders(folder) for folder in folders):
-        if any(_has_images(folder / name) for folder in folders):
+        if any(has_photos(folder / name) for folder in folders):
             classes.append(name)
     return classes
 
@@ -86,34 +92,24 @@ def splits_with_images(root: str) -> list[str]:
     Raises:
         MissingError, DataError: as `read`.
     """
-    base = require_folder(root)
     splits = []
-    for split, folder in split_folders(base).items():
-        if any(_has_images(folder / name) for name in subfolders(folder)):
+    for split, folder in shape_of(root).splits.items():
+        if any(has_photos(folder / name) for name in subfolders(folder)):
             splits.append(split)
     return splits
 
 
-def split_folders(base: Path) -> dict[str, Path]:
-    """The folders train, val and test below `base` that hold folders, by name; they make it a divided dataset.
-
-    One that holds only images is a class, whatever its name: there are photographs of trains.
-    """
-    top = subfolders(base)
-    return {name: base / name for name in SPLIT_FOLDERS if name in top and subfolders(base / name)}
-
-
-def _wanted_folders(base: Path, *, wanted: Collection[str]) -> dict[str, Path]:
+def _wanted_folders(shape: Shape, *, wanted: Collection[str]) -> Mapping[str, Path]:
     """The folder of each wanted split, which holds class folders."""
-    with_classes = split_folders(base)
-    top = subfolders(base)
-    # Where there are no other folders, or another one holds classes, a split's folder without folders is no class.
-    only_splits = bool(with_classes) or {*top} <= {*SPLIT_FOLDERS}
-    if only_splits:
-        for name in SPLIT_FOLDERS:
-            if name in top and name in wanted and name not in with_classes:
-                raise DataError(f"{base / name} has no class folders; expected {base / name}/<class>/<image>")
-    of_split = with_classes or {"test": base}
+    top = subfolders(shape.base)
+    for name in SPLIT_FOLDERS:
+        flat = shape.flat.get(name)
+        # Where there are no other folders, a split's folder without folders is no class.
+        if not shape.splits and {*top} <= {*SPLIT_FOLDERS} and name in top:
+            flat = shape.base / name
+        if flat is not None and name in wanted:
+            raise DataError(f"{flat} has no class folders; expected {flat}/<class>/<image>")
+    of_split = shape.holders
     # If none of the wanted splits is there, all are listed, so that the caller's error can name them.
     return {name: folder for name, folder in of_split.items() if name in wanted} or of_split
 
@@ -128,8 +124,13 @@ def _images_by_class(folder: Path) -> dict[str, list[str]]:
     return images_of
 
 
-def _has_images(folder: Path) -> bool:
-    return folder.is_dir() and next(images_below(folder), None) is not None
+def _of_all_splits(of_splits: Iterable[Mapping[str, list[str]]]) -> dict[str, list[str]]:
+    """Images of each class folder, of all splits."""
+    images_of: dict[str, list[str]] = {}
+    for of_split in of_splits:
+        for name, images in of_split.items():
+            images_of.setdefault(name, []).extend(images)
+    return images_of
 
 
 def _all_classes(of_splits: Iterable[Iterable[str]]) -> list[str]:

@@ -24,8 +24,8 @@ from wsoup.core.prompts import clean_class_name
 from wsoup.disk.files import read_text
 
 IMAGE_SUFFIXES = frozenset(
-    {".jpg", ".jpeg", ".png", ".webp", ".avif", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
-)  # compared in lower case; other files are ignored
+    {".jpg", ".jpeg", ".jfif", ".png", ".webp", ".avif", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
+)  # compared in lower case; other files are known by their content
 DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 """How an absolute path of Windows begins."""
 SURROGATE = re.compile("[\ud800-\udfff]")

@@ -191,6 +191,8 @@ def _listed(name: str, *, params: DatasetParams) -> Listing:
     if params.test_fraction is not None:
         # All of them, so that a folder which is divided already is noticed.
         wanted |= {*SPLIT_FOLDERS}
+        if params.layout == "imagefolder":
+            wanted = {*(folder.splits_with_images(root) or SPLIT_FOLDERS)}
     if params.role == "source":
         # Training images of a target are never read, so no result can depend on them.
         wanted.add("train")

@@ -9,6 +9,7 @@ import numpy as np
 from wsoup.base.errors import DataError, MissingError
 from wsoup.core.prompts import clean_class_name
 from wsoup.datasets.listing import IMAGE_SUFFIXES, Split, some
+from wsoup.datasets.photo_files import ending, is_hidden, is_photo
 from wsoup.disk.files import read_text, reason_of, regular_file, shown
 
 SPLIT_FOLDERS = ("train", "val", "test")
@@ -117,7 +118,7 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
     """Entries of a folder, without hidden ones."""
     try:
         with os.scandir(folder) as entries:
-            return [entry for entry in entries if not entry.name.startswith(".")]
+            return [entry for entry in entries if not is_hidden(entry.name)]
     except OSError as error:
         raise DataError(f"{shown(str(folder))} cannot be listed ({reason_of(error)}); repair or remove it") from None
 
@@ -130,8 +131,7 @@ def images_below(folder: Path, *, depth: int = 0) -> Iterator[str]:
             "that leads back"
         )
     for entry in _entries(folder):
-        suffix = os.path.splitext(entry.name)[1]
-        if suffix.lower() in IMAGE_SUFFIXES:
+        if ending(entry.name) in IMAGE_SUFFIXES:
             # The directory entry itself says what most files are, without a call to the system for each.
             if not entry.is_file(follow_symlinks=False):
                 regular_file(entry.path)
@@ -139,3 +139,15 @@ def images_below(folder: Path, *, depth: int = 0) -> Iterator[str]:
         elif os.path.isdir(entry.path):
             for path in images_below(Path(entry.path), depth=depth + 1):
                 yield f"{entry.name}/{path}"
+        elif is_photo(entry.path):
+            yield entry.name
+
+
+def has_photos(folder: Path) -> bool:
+    """Whether there is a photo in a folder or below."""
+    return folder.is_dir() and next(images_below(folder), None) is not None
+
+
+def holds_photos_itself(folder: Path) -> bool:
+    """Whether there is a photo in a folder, its subfolders left aside."""
+    return any(not os.path.isdir(entry.path) and is_photo(entry.path) for entry in _entries(folder))

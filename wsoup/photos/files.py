@@ -13,9 +13,10 @@ from pathlib import Path
 from wsoup.base import remote
 from wsoup.base.errors import DataError, MissingError
 from wsoup.datasets.cells import Cells, is_list, read_cells
-from wsoup.datasets.left_out import files_in, in_words, unknown_kinds
+from wsoup.datasets.left_out import files_in, in_words, not_read
 from wsoup.datasets.list_classes import class_texts
 from wsoup.datasets.listing import IMAGE_SUFFIXES
+from wsoup.datasets.photo_files import is_photo
 from wsoup.disk.files import shown
 
 
@@ -60,8 +61,8 @@ def find_photos(places: Sequence[str]) -> tuple[list[Photo], str]:
         place = os.path.join(".", given) if remote.names_url(given) else given
         if os.path.isdir(place):
             files = list(files_in(place))
-            photos += [Photo(path, place=place) for path in files if _ending(path) in IMAGE_SUFFIXES]
-            unknown += unknown_kinds(files)
+            photos += [Photo(path, place=place) for path in files if is_photo(path)]
+            unknown += not_read(files)
         elif not os.path.lexists(place):
             raise MissingError(
                 f"{shown(given)} does not exist; name photos, folders of photos, or a CSV with a column path"
@@ -76,10 +77,6 @@ def find_photos(places: Sequence[str]) -> tuple[list[Photo], str]:
     if not unknown:
         return photos, ""
     return photos, in_words(unknown)
-
-
-def _ending(path: str) -> str:
-    return os.path.splitext(path)[1].lower()
 
 
 def _in_list(path: Path) -> list[Photo]:

@@ -5,6 +5,7 @@ Nothing here loads a model, so that whatever is wrong with a folder is said at o
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +22,18 @@ from wsoup.datasets.few_images import none_to_test_on
 from wsoup.datasets.hashing import hashed
 from wsoup.datasets.left_out import left_out
 from wsoup.datasets.listing import validated
-from wsoup.datasets.walk import require_photos
+from wsoup.datasets.shape import shape_of
+from wsoup.datasets.walk import require_photos, subfolders
+
+
+def _deeper(root: str, *, wanted: Collection[str]) -> str:
+    """What to do if the only class folder holds what are probably the classes; "" if it does not."""
+    shape = shape_of(root)
+    (name,) = folder.class_folders(root, wanted=wanted)
+    for place in shape.holders.values():
+        if len(subfolders(place / name)) > 1:
+            return f"; if its folders are the classes, name {place / name}"
+    return ""
 
 
 @dataclass(frozen=True)
@@ -35,6 +47,7 @@ class LabelledPhotos:
         names: class name by folder, in label order.
         template, seed: of the prompts and of the draws.
         notes: lines to say.
+        taken: a line on what is taken for classes and what for splits.
     """
 
     paths: list[str]
@@ -44,6 +57,7 @@ class LabelledPhotos:
     template: str
     seed: int
     notes: list[str]
+    taken: str = ""
 
     @property
     def class_names(self) -> list[str]:
@@ -70,7 +84,10 @@ def look(root: str, *, shots: int, seed: int, template: str, classes: str | None
     sides = division.sides(root)
     listing = validated(folder.read(root, wanted=sides.wanted, class_names=classes))
     if len(listing.class_names) < 2:
-        raise DataError(f"{root} has one class, {listing.class_names[0]!r}; photos are told apart between two or more")
+        raise DataError(
+            f"{root} has one class, {listing.class_names[0]!r}; photos are told apart between two or more"
+            f"{_deeper(root, wanted=sides.wanted)}"
+        )
     notes = left_out(root)
     if sides.note:
         notes.append(sides.note)
@@ -93,4 +110,5 @@ def look(root: str, *, shots: int, seed: int, template: str, classes: str | None
     drawn = fewshot.draw(train, class_names=listing.class_names, shots=shots, seed=seed, origin=root)
     paths = [train.paths[i] for i in drawn.tolist()] + test.paths
     labels = torch.from_numpy(np.concatenate([train.labels[drawn], test.labels]))
-    return LabelledPhotos([str(Path(root) / path) for path in paths], labels, len(drawn), names, template, seed, notes)
+    files = [str(Path(root) / path) for path in paths]
+    return LabelledPhotos(files, labels, len(drawn), names, template, seed, notes, sides.taken)

@@ -21,6 +21,7 @@ from wsoup.datasets.few_images import thin_classes
 from wsoup.datasets.hashing import stamps_of
 from wsoup.datasets.left_out import left_out
 from wsoup.datasets.listing import Listing, some
+from wsoup.datasets.shape import shape_of
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.images.decode import load_rgb
@@ -68,6 +69,7 @@ def _images(name: str, listing: Listing, *, params: Params, deep: bool) -> Itera
     for line in listing.notes:
         yield Finding("warning", name, line)
     if section.layout == "imagefolder":
+        yield Finding("fact", name, shape_of(section.root).taken_for(section.test_split))
         for line in [*left_out(section.root), *replaced_by_dvc(section.root)]:
             yield Finding("warning", name, line)
     for warning in _odd_names(class_names, layout=section.layout):

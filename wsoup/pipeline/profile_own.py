@@ -10,9 +10,9 @@ from wsoup.base.errors import DataError, ParamsError
 from wsoup.base.folder_names import changes, proposed
 from wsoup.datasets import division, folder, roles
 from wsoup.datasets.division import Sides
-from wsoup.datasets.folder import split_folders
 from wsoup.datasets.left_out import left_out
 from wsoup.datasets.listing import Listing
+from wsoup.datasets.shape import shape_of
 from wsoup.datasets.walk import require_folder, subfolders
 from wsoup.params.inputs import EncoderParams
 from wsoup.params.reading import parse_yaml
@@ -83,7 +83,7 @@ def own(
         sections[source]["test_fraction"] = sides.test_fraction
     notes = [f"{name}: {line}" for name, root in roots.items() for line in left_out(root)]
     notes += _why_xd(listings)
-    notes += [note for note in (sides.note, naming.hint) if note]
+    notes += [note for note in (sides.taken, sides.note, naming.hint) if note]
     return Profile(_text(source, sections, encoder=encoder), notes, naming.names)
 
 
@@ -201,12 +201,12 @@ def _sections(
 def _image_roots(images: str) -> list[Path]:
     """The folders of datasets; the source comes first, which is the only one, or else the one with train/."""
     base = require_folder(images)
-    if split_folders(base):
+    if shape_of(base).splits:
         return [base]
     inner = [base / name for name in subfolders(base)]
-    if not any(split_folders(path) for path in inner):
+    if not any(shape_of(path).splits for path in inner):
         return [base]
-    sources = [path for path in inner if "train" in split_folders(path)]
+    sources = [path for path in inner if "train" in shape_of(path).splits]
     if len(sources) != 1:
         names = "none"
         if sources:

@@ -1,0 +1,382 @@
+"""Folders as they are downloaded: what is taken for classes and splits is right and said, or refused in one line."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from wsoup.base.errors import DataError
+from wsoup.datasets import division, folder
+from wsoup.datasets.left_out import left_out
+from wsoup.datasets.photo_files import is_photo
+from wsoup.datasets.shape import shape_of
+from wsoup.photos.files import find_photos
+from wsoup.photos.labelled import LabelledPhotos, look
+from wsoup.pipeline import profile_own as own
+
+RNG = np.random.default_rng(0)
+
+
+def picture(kind: str = "JPEG") -> bytes:
+    """A photo that differs from every other one."""
+    buffer = io.BytesIO()
+    Image.fromarray(RNG.integers(256, size=(8, 8, 3), dtype=np.uint8)).save(buffer, kind)
+    return buffer.getvalue()
+
+
+def fill(root: Path, *places: str, photos: int = 4, ending: str = ".jpg") -> Path:
+    """Folders with photos of their own."""
+    for place in places:
+        (root / place).mkdir(parents=True, exist_ok=True)
+        for number in range(photos):
+            (root / place / f"{number}{ending}").write_bytes(picture())
+    return root
+
+
+def below(*splits: str, classes: tuple[str, ...] = ("cat", "dog")) -> list[str]:
+    return [f"{split}/{name}" for split in splits for name in classes]
+
+
+@pytest.fixture
+def root(in_tmp: Path) -> Path:
+    return Path("photos")
+
+
+def tried(root: Path, **choices: object) -> LabelledPhotos:
+    given = {"shots": 16, "seed": 1, "template": "a {}.", "classes": None} | choices
+    return look(str(root), **given)
+
+
+def sides_of(photos: LabelledPhotos, root: Path) -> tuple[set[str], set[str]]:
+    """Top folders of the photos to learn from, and of those to test on."""
+    tops = [Path(path).relative_to(root).parts[0] for path in photos.paths]
+    return {*tops[: photos.n_train]}, {*tops[photos.n_train :]}
+
+
+@pytest.mark.parametrize(
+    ("train", "test"),
+    [
+        ("Train", "Test"),
+        ("TRAIN", "TEST"),
+        ("train", "Test"),
+        ("Training", "Testing"),
+        ("training", "testing"),
+        ("train", "valid"),
+        ("train", "validation"),
+        ("Train", "Val"),
+        ("training", "dev"),
+        ("training_set", "test_set"),
+        ("Training Data", "Testing Data"),
+        ("train_images", "test_images"),
+        ("trainset", "testset"),
+        ("seg_train", "seg_test"),
+        ("flowers-train", "flowers-test"),
+        ("2019_train", "2019_val"),
+    ],
+)
+def test_folders_of_splits_in_usual_spellings(root: Path, train: str, test: str) -> None:
+    fill(root, *below(train, test))
+    photos = tried(root)
+    assert photos.class_names == ["cat", "dog"]
+    assert sides_of(photos, root) == ({train}, {test})
+    assert photos.taken == (
+        f"photos: {train}/ is to learn from, {test}/ is to test on; the folders in there are the classes"
+    )
+
+
+@pytest.mark.parametrize(
+    ("unread", "line"),
+    [
+        ("valid", "valid/ is not read"),
+        ("Validation", "Validation/ is not read"),
+    ],
+)
+def test_a_split_that_is_not_read_is_said(root: Path, unread: str, line: str) -> None:
+    photos = tried(fill(root, *below("train", "test", unread)))
+    assert sides_of(photos, root) == ({"train"}, {"test"})
+    assert line in photos.taken
+
+
+@pytest.mark.parametrize(
+    ("train", "test"),
+    [("seg_train/seg_train", "seg_test/seg_test"), ("train/train", "test/test"), ("Train/training", "Test/Test")],
+)
+def test_a_split_that_holds_itself_once_more_is_looked_into(root: Path, train: str, test: str) -> None:
+    photos = tried(fill(root, *below(train, test)))
+    assert photos.class_names == ["cat", "dog"]
+    assert f"{train}/ is to learn from, {test}/ is to test on" in photos.taken
+
+
+def test_intels_photos_to_predict_are_left_out_and_counted(root: Path) -> None:
+    fill(root, *below("seg_train/seg_train", "seg_test/seg_test"))
+    fill(root, "seg_pred/seg_pred", photos=7)
+    assert tried(root).notes == [
+        "left out, only classes in seg_train/seg_train/ and seg_test/seg_test/ are read: 7 in 'seg_pred'"
+    ]
+
+
+@pytest.mark.parametrize("test", ["test", "Test", "testing", "test_images"])
+def test_a_flat_test_folder_is_left_out_with_a_line_and_train_is_divided(root: Path, test: str) -> None:
+    fill(root, *below("train"), photos=20)
+    fill(root, test, photos=3)
+    photos = tried(root)
+    assert sides_of(photos, root) == ({"train"}, {"train"})
+    assert f"left out, since {test}/ has no class folders: 3 photos in it" in photos.notes
+    assert any("only train/: about 50 % of the photos" in note for note in photos.notes)
+    assert "test_fraction: 0.5" in own.own("photos", encoder={"pretrained": "openai"}).text
+
+
+@pytest.mark.parametrize("place", ["val", "Valid", "val/images"])
+def test_flat_photos_for_validation_are_refused_with_what_to_do(root: Path, place: str) -> None:
+    fill(root, *below("train"))
+    fill(root, place)
+    top = place.partition("/")[0]
+    message = rf"photos/{top} holds photos but no folder for each class; move each photo into .*photos/{top}/<class>/"
+    with pytest.raises(DataError, match=message):
+        tried(root)
+    with pytest.raises(DataError, match=message):
+        own.own("photos", encoder={"pretrained": "openai"})
+
+
+def test_tiny_imagenet_is_read_once_its_val_is_sorted(root: Path) -> None:
+    classes = ("n01", "n02", "n03")
+    fill(root, *(f"train/{name}/images" for name in classes))
+    fill(root, "test/images", photos=5)
+    fill(root, "val/images", photos=5)
+    (root / "val/val_annotations.txt").write_text("0.jpg\tn01\n")
+    with pytest.raises(DataError, match=r"a list beside them, such as val_annotations.txt, may name the classes"):
+        tried(root)
+    (root / "val/images").rename(root / "elsewhere")
+    fill(root, *(f"val/{name}" for name in classes))
+    photos = tried(root)
+    assert photos.class_names == list(classes)
+    assert sides_of(photos, root) == ({"train"}, {"val"})
+    assert "left out, since test/ has no class folders: 5 photos in it" in photos.notes
+    assert any("3 of 3 class folders hold folders, whose 12 photos count to the class" in note for note in photos.notes)
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        ("a/abbey", "a/alley", "d/dog", "g/gate"),
+        ("a/abbey", "d/dog", "g/gate"),
+        ("animal/cat", "animal/dog", "tool/saw", "tool/axe"),
+        ("train/animal/cat", "train/tool/saw", "test/animal/cat", "test/tool/saw"),
+        ("c/cathedral/indoor", "c/cathedral/outdoor", "d/dam"),
+        ("x/1", "y/2", "z/3"),
+    ],
+)
+def test_photos_two_folders_deep_are_refused(root: Path, places: tuple[str, ...]) -> None:
+    fill(root, *places)
+    message = r"photos lie two folders deep, as in .*, so it is not clear which folders are the classes"
+    with pytest.raises(DataError, match=message):
+        tried(root)
+    with pytest.raises(DataError, match=message):
+        own.own("photos", encoder={"pretrained": "openai"})
+
+
+def test_the_way_out_is_to_name_the_classes(root: Path) -> None:
+    fill(root, "animal/cat", "animal/dog", "tool/saw", "tool/axe")
+    Path("names.txt").write_text("animal\tanimal\ntool\ttool\n")
+    photos = tried(root, classes="names.txt")
+    assert photos.class_names == ["animal", "tool"]
+    assert any("2 of 2 class folders hold folders, whose 16 photos count to the class" in note for note in photos.notes)
+
+
+@pytest.mark.parametrize(
+    ("places", "n_nested"),
+    [
+        (("cat/images", "dog/images"), 2),
+        (("cat/monday", "cat/friday", "dog/monday", "dog/friday"), 2),
+        (("cat", "dog", "dog/more"), 1),
+        (("cat", "cat/a", "dog", "dog/b"), 2),
+    ],
+)
+def test_folders_within_classes_count_to_the_class_and_are_said(
+    root: Path, places: tuple[str, ...], n_nested: int
+) -> None:
+    photos = tried(fill(root, *places))
+    assert photos.class_names == ["cat", "dog"]
+    (note,) = [note for note in photos.notes if "class folders hold folders" in note]
+    assert note.startswith(f"{n_nested} of 2 class folders")
+
+
+@pytest.mark.parametrize(
+    ("places", "message"),
+    [
+        (["images", "annotations/trimaps"], "images/ and annotations/ are parts of a dataset and not classes; write a"),
+        (["Images", "Annotation"], "Images/ and Annotation/ are parts of a dataset and not classes"),
+        (["JPEGImages", "SegmentationClass", "Masks"], ""),
+        (["images/001.a", "images/002.b", "segmentations/001.a", "segmentations/002.b"], "; name photos/images"),
+        (["images", "labels"], "images/ and labels/ are parts of a dataset and not classes"),
+        (["img", "masks"], "img/ and masks/ are parts of a dataset and not classes"),
+        (["images/cat", "images/dog", "meta"], "name photos/images"),
+    ],
+)
+def test_parts_of_a_downloaded_dataset_are_no_classes(root: Path, places: list[str], message: str) -> None:
+    fill(root, *places)
+    if not message:
+        assert len(tried(root).class_names) == 3, "a name of one's own is a class"
+        return
+    with pytest.raises(DataError, match=message):
+        tried(root)
+
+
+def test_food_101_and_cub_as_unpacked_say_which_folder_to_name(root: Path) -> None:
+    fill(root, "images/apple_pie", "images/sushi")
+    (root / "meta").mkdir()
+    (root / "meta/classes.txt").write_text("apple_pie\nsushi\n")
+    with pytest.raises(DataError, match="one class, 'images'; .*; if its folders are the classes, name photos/images"):
+        tried(root)
+    assert tried(root / "images").class_names == ["apple pie", "sushi"]
+
+
+@pytest.mark.parametrize(
+    ("places", "both"),
+    [
+        (["train", "Train", "test"], "photos/Train and photos/train"),
+        (["train", "training", "test"], "photos/train and photos/training"),
+        (["train", "test", "testing"], "photos/test and photos/testing"),
+        (["train", "val", "valid"], "photos/val and photos/valid"),
+    ],
+)
+def test_two_folders_of_one_split_are_refused_with_both(root: Path, places: list[str], both: str) -> None:
+    fill(root, *below(*places))
+    with pytest.raises(DataError, match=f"{both} would both be split"):
+        tried(root)
+
+
+@pytest.mark.parametrize(
+    "classes",
+    [
+        ("bus", "train"),
+        ("Test", "Train", "bus"),
+        ("bullet train", "steam train"),
+        ("validation", "wallet"),
+        ("set", "test"),
+    ],
+)
+def test_folders_of_photos_alone_are_classes_whatever_their_names(root: Path, classes: tuple[str, ...]) -> None:
+    photos = tried(fill(root, *classes))
+    assert list(photos.names) == sorted(classes)
+    assert photos.taken == "photos: its folders are the classes"
+
+
+def test_one_folder_like_training_among_classes_is_a_class(root: Path) -> None:
+    fill(root, "training/monday", "running", "cycling")
+    assert list(tried(root).names) == ["cycling", "running", "training"]
+
+
+def test_folders_of_datasets_with_other_spellings_are_not_classes(root: Path) -> None:
+    fill(root, *(f"{name}/{place}" for name in ("art", "photo") for place in below("Train", "Test")))
+    with pytest.raises(DataError, match="holds folders with train/, val/ or test/, which are datasets"):
+        tried(root)
+
+
+# ------------------------------------------------------------------------------------------------------------ files
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("photo.jfif", "JPEG"),
+        ("photo.JFIF", "JPEG"),
+        ("photo", "JPEG"),
+        ("IMG_0001", "PNG"),
+        ("photo.jpe", "JPEG"),
+        ("photo.jpg_large", "JPEG"),
+        ("photo.1", "WEBP"),
+        ("photo.image", "GIF"),
+        ("photo.dat", "BMP"),
+        ("photo.bin", "TIFF"),
+        ("photo.pic", "AVIF"),
+        ("a1b2c3.com-picture", "JPEG"),
+    ],
+)
+def test_photos_are_known_by_their_content_where_the_ending_is_unknown(root: Path, name: str, kind: str) -> None:
+    fill(root, "cat", "dog")
+    (root / "dog" / name).write_bytes(picture(kind))
+    assert f"dog/{name}" in folder.read(str(root)).splits["test"].paths
+    photos, line = find_photos([str(root)])
+    assert len(photos) == 9
+    assert line == ""
+    assert left_out(str(root)) == []
+
+
+def test_a_class_of_such_files_alone_is_a_class(root: Path) -> None:
+    fill(root, "cat")
+    fill(root, "dog", ending=".jfif")
+    fill(root, "owl", ending="")
+    assert tried(root).class_names == ["cat", "dog", "owl"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("notes", b"BM is a shop, and not a bitmap\n"),
+        ("README", b"read me"),
+        ("labels.csv", b"path,label\n"),
+        ("empty", b""),
+        ("page.html", b"<!DOCTYPE html>"),
+        ("clip.mp4", b"\0\0\0\x18ftypmp42\0\0\0\0"),
+        ("a.zip", b"PK\x03\x04"),
+        ("a.pdf", b"%PDF-1.7"),
+        ("song.wav", b"RIFF\x24\x08\0\0WAVEfmt "),
+        ("half", b"\xff\xd8"),
+    ],
+)
+def test_other_files_are_no_photos(root: Path, name: str, content: bytes) -> None:
+    fill(root, "cat", "dog")
+    (root / "dog" / name).write_bytes(content)
+    assert len(find_photos([str(root)])[0]) == 8
+    assert not is_photo(str(root / "dog" / name))
+    assert left_out(str(root)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("1.heic", "left out, convert them to .jpg: 1 .heic"),
+        ("1.dng", "left out, convert them to .jpg: 1 .dng"),
+        ("1.jpg.crdownload", "left out, unfinished files or copies: 1 .crdownload"),
+        ("1.part", "left out, unfinished files or copies: 1 .part"),
+        ("1.jpg.bak", "left out, unfinished files or copies: 1 .bak"),
+    ],
+)
+def test_pictures_that_are_not_read_are_counted(root: Path, name: str, line: str) -> None:
+    fill(root, "cat", "dog")
+    (root / "dog" / name).write_bytes(picture("TIFF"))
+    assert left_out(str(root)) == [line]
+    photos, said = find_photos([str(root)])
+    assert (len(photos), said) == (8, line)
+
+
+@pytest.mark.parametrize(
+    "name", ["@eaDir", "__MACOSX", "#recycle", "@Recycle", "$RECYCLE.BIN", "lost+found", ".thumbs"]
+)
+def test_folders_that_systems_make_are_hidden(root: Path, name: str) -> None:
+    fill(root, "cat", "dog")
+    for place in (name, f"cat/{name}", f"dog/{name}/1.jpg"):
+        fill(root, place)
+    photos = tried(root)
+    assert photos.class_names == ["cat", "dog"]
+    assert len(photos.paths) == 8
+    assert not any(name in note for note in photos.notes)
+    assert len(find_photos([str(root)])[0]) == 8
+    fill(root / "train", "cat", "dog", name)
+    assert shape_of(root).splits == {"train": root / "train"}
+
+
+def test_targets_are_read_by_the_same_rules(root: Path) -> None:
+    fill(root, *below("mine/Train", "mine/Test"), *below("other/Testing", classes=("one", "two")))
+    fill(root, "other/Testing/@eaDir")
+    profile = own.own("photos", encoder={"pretrained": "openai"})
+    listing = folder.read("photos/other", wanted=["test"])
+    assert listing.splits["test"].paths[0] == "Testing/one/0.jpg"
+    assert listing.class_names == ["one", "two"]
+    assert "mine:" in profile.text
+    assert division.sides("photos/mine").test_fraction is None
