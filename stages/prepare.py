@@ -2,6 +2,7 @@
 
 from wsoup.base.class_names import shared_names
 from wsoup.datasets import manifest, roles
+from wsoup.datasets.copies import without_copies
 from wsoup.datasets.few_images import thin_classes
 from wsoup.datasets.left_out import left_out
 from wsoup.datasets.shape import shape_of
@@ -32,7 +33,9 @@ def main(owner: Owner, dataset: str) -> None:
     section = one_of("datasets", params.datasets, dataset)
     listing = manifest.read_listing(dataset, params=section)
     built = manifest.build(listing, name=dataset, params=section, shots=params.fewshot.shots, seeds=list(params.seeds))
-    lines = [*listing.notes, *thin_classes(listing, params=section, shots=params.fewshot.shots)]
+    heads = load_params().heads
+    built, copies = without_copies(built, for_heads=bool(heads) and section.role == "source")
+    lines = [*listing.notes, *copies, *thin_classes(listing, params=section, shots=params.fewshot.shots)]
     if section.layout == "imagefolder":
         lines += [shape_of(section.root).taken_for(section.test_split), *left_out(section.root)]
     lines.append(roles.foreign(dataset, class_names=listing.class_names, datasets=params.datasets))

@@ -230,7 +230,7 @@ def test_food_101_and_cub_as_unpacked_say_which_folder_to_name(root: Path) -> No
     fill(root, "images/apple_pie", "images/sushi")
     (root / "meta").mkdir()
     (root / "meta/classes.txt").write_text("apple_pie\nsushi\n")
-    with pytest.raises(DataError, match="one class, 'images'; .*; if its folders are the classes, name photos/images"):
+    with pytest.raises(DataError, match=r"one class, 'images'; .*; if its folders are the classes, name photos/images"):
         tried(root)
     assert tried(root / "images").class_names == ["apple pie", "sushi"]
 

@@ -94,7 +94,7 @@ class TestSet:
     @property
     def facts(self) -> dict[str, object]:
         """Facts about this dataset that are stored with results."""
-        keys = ("role", "layout", "template", "paper_comparable", "reason", "made_with", "images")
+        keys = ("role", "layout", "template", "paper_comparable", "reason", "made_with", "images", "copies_left_out")
         facts = {key: self.attributes[key] for key in keys if key in self.attributes}
         return {**facts, "n_images": len(self.labels), "n_classes": len(self.class_names)}
 

@@ -10,6 +10,7 @@ photographs gained as much as any selection (docs/evidence.md), so that no row h
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -48,6 +49,7 @@ FILES = ("predictions.csv", "soup.json", "head.safetensors", "classes.txt", "enc
 WORDS = 64
 """Words in the soup."""
 CONFIDENCE = 0.95
+COPIES = "are left out as copies of others"
 CLASS_NAME = "class name"
 TEMPLATES = "80 templates"
 SOUP = random_soup(WORDS, pool="words")
@@ -185,7 +187,8 @@ def trial(photos: LabelledPhotos, *, encoder: Encoder) -> Trial:
         classifiers[row] = Classifier.of_texts(class_features, class_names=names, encoder=encoder)
     features = encode_images(photos.paths, model=encoder.model, preprocess=encoder.preprocess, on_bad_image="nan")
     usable = torch.ones(len(features), dtype=torch.bool)
-    for why, positions in _left_out(photos, features).items():
+    not_used = _left_out(photos, features)
+    for why, positions in not_used.items():
         usable[positions] = False
         if positions:
             listed = some([photos.paths[i] for i in positions], limit=5)
@@ -194,7 +197,7 @@ def trial(photos: LabelledPhotos, *, encoder: Encoder) -> Trial:
     shown = in_train & usable
     held_out = ~in_train & usable
     if not held_out.any():
-        raise DataError("no photo that could be read is left to be held out; add some to test/, or lower --shots")
+        raise _nothing_held_out(photos, not_used=not_used)
     head = None
     unseen = [names[label] for label in range(len(names)) if label not in photos.labels[shown]]
     if unseen:
@@ -218,6 +221,18 @@ def trial(photos: LabelledPhotos, *, encoder: Encoder) -> Trial:
         in_turn = {row: shares.numpy() for row, shares in judged.items()}
     paths = [photos.paths[i] for i in held_out.nonzero()[:, 0].tolist()]
     return Trial(photos, paths, features[held_out], photos.labels[held_out], soup, head, classifiers, notes, in_turn)
+
+
+def _nothing_held_out(photos: LabelledPhotos, *, not_used: Mapping[str, Sequence[int]]) -> DataError:
+    """The error if no photo is left to test on: most often the same photos lie in train/ and in test/."""
+    n_test = len(photos.paths) - photos.n_train
+    copies = [i for i in not_used[COPIES] if i >= photos.n_train]
+    if copies:
+        return DataError(
+            f"{len(copies)} of {n_test} photos to test on are copies of photos to learn from, such as "
+            f"{photos.paths[copies[0]]}, and none is left; put other photos into the test folder"
+        )
+    return DataError("no photo that could be read is left to be held out; add some to test/, or lower --shots")
 
 
 def _sampled_soup(photos: LabelledPhotos, *, encoder: Encoder) -> Soup:
@@ -263,5 +278,5 @@ def _left_out(photos: LabelledPhotos, features: Tensor) -> dict[str, list[int]]:
     return {
         "could not be read": unreadable,
         "are left out, since the same pictures lie in two classes": sorted(in_two_classes),
-        "are left out as copies of others": sorted(copies),
+        COPIES: sorted(copies),
     }

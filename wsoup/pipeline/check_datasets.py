@@ -5,7 +5,7 @@ On disk, only the cache folder is written.
 
 import os
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,6 +17,7 @@ from wsoup.base import remote
 from wsoup.base.class_names import shared_names
 from wsoup.base.errors import DataError, WsoupError
 from wsoup.datasets import digests, manifest, paper
+from wsoup.datasets.copies import OF_PAPER, mistakes
 from wsoup.datasets.few_images import thin_classes
 from wsoup.datasets.hashing import stamps_of
 from wsoup.datasets.left_out import left_out
@@ -38,12 +39,8 @@ UNCAPTIONED = re.compile(r"[a-z][A-Z]|_|\w-\w|\w\d{2,}|^\d+$|\.$")
 template already has."""
 SHOWN_UNREADABLE = 5
 """How many images that cannot be decoded are listed with their reason; the others are counted."""
-MISTAKES = {
-    "split": "are in train and in test with the same bytes, for example {}; a test image that was trained on "
-    "proves nothing: remove it from one of them",
-    "label": "have several labels with the same bytes, for example {}; keep each under one label",
-}
-"""What is wrong with images of the same bytes that differ in a column of the manifest."""
+BYTES_AT_ONCE = 2 << 30
+"""Images that are read to find copies, in bytes; of more, only `wsoup check --deep` says which are copies."""
 
 
 def dataset(name: str, *, params: Params, deep: bool) -> Iterator[Finding]:
@@ -84,13 +81,16 @@ def _images(name: str, listing: Listing, *, params: Params, deep: bool) -> Itera
     # Digests read every image once; after a run they come from the digest cache.
     if not faults and (deep or before.is_file()):
         _, hexes = digests.of_images(listing.root, paths, origin=listing.origin)
-        for warning in _copies(table, hexes=hexes):
+        for warning in mistakes(table, digests=hexes):
             yield Finding("warning", name, warning)
         if before.is_file():
             changes = _changes(dict(zip(paths, hexes, strict=True)), path=before)
             if changes and not covers(section.watch, section.root):
                 again = f"`dvc repro --force --single-item prepare@{name}`, then `dvc repro`"
                 yield Finding("error", name, f"images of this run differ from {before}: {changes}; run {again}")
+    elif not faults:
+        for finding in _copies(listing, table=table, section=section):
+            yield finding._replace(about=name)
     if section.gpt_descriptors is not None:
         # Only its error matters here: a class that the file has no key for.
         descriptors = gpt.read(section.gpt_descriptors)
@@ -183,22 +183,21 @@ def _odd_names(class_names: list[str], *, layout: str) -> Iterator[str]:
         )
 
 
-def _copies(table: pa.Table, *, hexes: list[str]) -> Iterator[str]:
-    """Images with the same bytes in train and in test, or under several labels."""
-    # Counting first: among 10^6 images hardly any are equal, and only these need their rows.
-    count = Counter(hexes)
-    copies = defaultdict(list)
-    for i, digest in enumerate(hexes):
-        if count[digest] > 1:
-            copies[digest].append(i)
-    for column, sentence in MISTAKES.items():
-        groups = []
-        for rows in copies.values():
-            if len(pc.unique(table[column].take(rows))) > 1:
-                groups.append(rows)
-        if groups:
-            example = some(table["path"].take(groups[0]).to_pylist())
-            yield f"{len(groups):,} images {sentence.format(example)}"
+def _copies(listing: Listing, *, table: pa.Table, section: DatasetParams) -> Iterator[Finding]:
+    """Copies among the images of a run, before they were ever read: only images of one size may be equal."""
+    if section.layout.startswith(OF_PAPER) or remote.is_remote(listing.root):
+        return
+    paths = table["path"].to_pylist()
+    sizes = stamps_of(listing.root, paths, origin=listing.origin)[:, 0].tolist()
+    count = Counter(sizes)
+    rows = [i for i, size in enumerate(sizes) if count[size] > 1]
+    if sum(sizes[i] for i in rows) > BYTES_AT_ONCE:
+        yield Finding("fact", "", "copies among its images are looked for by `wsoup check --deep`")
+        return
+    candidates = table.take(rows)
+    _, hexes = digests.of_images(listing.root, candidates["path"].to_pylist(), origin=listing.origin)
+    for line in mistakes(candidates, digests=hexes):
+        yield Finding("warning", "", line)
 
 
 def _changes(new: dict[str, str], *, path: Path) -> str:

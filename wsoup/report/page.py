@@ -201,7 +201,12 @@ def datasets_table(results: Results) -> Table:
                 "split": _split(about),
             }
         )
-    return Table("datasets", "Datasets", columns=list(rows[0]), rows=rows)
+        if about.get("copies_left_out"):
+            rows[-1]["copies left out"] = about["copies_left_out"]
+    columns: dict[str, None] = {}
+    for row in rows:
+        columns |= dict.fromkeys(row)
+    return Table("datasets", "Datasets", columns=list(columns), rows=rows)
 
 
 def _split(about: Mapping[str, Any]) -> str:
