@@ -26,7 +26,8 @@ class Wanted(Sections):
 def main(owner: Owner) -> None:
     """Write {datasets: [{name, role, baseline_template, gpt_names, gpt}], soups: [{name, pool}], waffle: [text]}.
 
-    All are in the order of params.yaml. gpt: {class name: [descriptor, ...]}, or null if gpt_descriptors is null.
+    All are in the order of params.yaml. gpt: {class name: [descriptor, ...]}, or null if gpt_descriptors is null;
+    gpt_sentences: true stands beside it if they are whole sentences.
     """
     params = load(Wanted)
     artifacts = Artifacts()
@@ -42,6 +43,8 @@ def main(owner: Owner) -> None:
             by_class = gpt_classes.matched(descriptors, class_names=class_names, origin=path, gpt_names=gpt_names)
         about = {"role": dataset.role, "baseline_template": dataset.baseline_template, "gpt_names": gpt_names}
         datasets.append({"name": name, **about, "gpt": by_class})
+        if dataset.gpt_wording == "sentences":
+            datasets[-1]["gpt_sentences"] = True
     waffle: list[str] = []
     if params.candidates.waffle is not None:
         waffle = lists.waffle_texts(params.candidates.waffle)

@@ -1,9 +1,11 @@
 """A dataset on disk -> its manifest, a table of the images that a run uses."""
 
 from wsoup.base.class_names import shared_names
+from wsoup.base.errors import DataError
+from wsoup.base.templates import oddity
 from wsoup.datasets import manifest, roles
 from wsoup.datasets.copies import without_copies
-from wsoup.datasets.few_images import thin_classes
+from wsoup.datasets.few_images import only_class, thin_classes
 from wsoup.datasets.left_out import left_out
 from wsoup.datasets.shape import shape_of
 from wsoup.disk import store
@@ -40,6 +42,9 @@ def main(owner: Owner, dataset: str) -> None:
         lines += [shape_of(section.root).taken_for(section.test_split), *left_out(section.root)]
     lines.append(roles.foreign(dataset, class_names=listing.class_names, datasets=params.datasets))
     lines.append(shared_names(listing.class_names))
+    if section.role == "source" and len(listing.class_names) < 2:
+        raise DataError(only_class(listing.class_names))
+    lines.append(oddity(section.template))
     for line in filter(None, lines):
         print(f"{dataset}: {line}")
     store.write_table(Artifacts().manifest(dataset), built.table, attributes=built.attributes)

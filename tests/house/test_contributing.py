@@ -63,6 +63,8 @@ FACTS = {
         assert len(student.trained_names) == 8 and all(".ln_" in name for name in student.trained_names)
     """,
     "a baseline": """
+        import sys
+        from pathlib import Path
         import numpy as np
         import torch
         from wsoup.evaluate.classifiers import class_rows, pretrained_rows
@@ -70,6 +72,7 @@ FACTS = {
         from wsoup.evaluate.rows import Material
         from wsoup.evaluate.testsets import TestSet
         from wsoup.report.labels import table
+        from wsoup.search.candidates import gpt, gpt_classes
         soups = {"word": {1: ["sharp"]}}
         given = Material((1,), words=["and", "the"] * 4, descriptors=["red"] * 4, waffle=["x"] * 4, soups=soups)
         survey = {"descriptors": 1, "chains": 1, "chain_length": 1, "m": 1}
@@ -77,9 +80,15 @@ FACTS = {
         rows = pretrained_rows(given, params=EvaluateParams(**sizes, ensemble=False, texts=[], survey=survey))
         assert ("frequent_words", ("and", "the")) in [(row.method, row.texts) for row in rows]
         assert {"Frequent words", "Sentences (CuPL)"} < {row.label for row in table(["word"])}
-        said = {"cat": ["It purrs"], "dog": ["It barks", "It runs"]}
-        test = TestSet("pets", "xd", "a {}.", ["cat", "dog"], torch.eye(2), torch.arange(2), np.arange(2), {}, gpt=said)
-        (cupl,) = [row for row in class_rows(given, [test]) if row.method == "cupl"]
+        file = Path(sys.argv[1]) / "cupl.json"
+        file.write_text('{"Cat": ["It purrs."], "Dog": ["It barks.", " It  runs. "]}')
+        names = ["cat", "dog"]
+        said = gpt_classes.matched(gpt.read(file, wording="sentences"), class_names=names, origin="cupl.json")
+        images = (torch.eye(2), torch.arange(2), np.arange(2))
+        test = TestSet("pets", "xd", "a {}.", names, *images, {}, gpt=said, gpt_sentences=True)
+        by_name = {row.method: row for row in class_rows(given, [test])}
+        cupl = by_name["cupl"]
+        assert [list(texts) for texts in by_name["gpt"].prompts] == [["It purrs."], ["It barks.", "It runs."]]
         assert [list(texts) for texts in cupl.prompts] == [["It purrs."], ["It barks.", "It runs."]]
     """,
     "a metric of a row": """

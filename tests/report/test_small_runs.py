@@ -84,7 +84,7 @@ def small_params(draw: st.DrawFn) -> dict[str, Any]:
         "mode": draw(st.sampled_from(["centroid", "score_mean", "paper"])),
         "m": draw(st.sampled_from([[1], [1, 2], [2, 3]])),
         "baseline_m": draw(st.integers(1, 2)),
-        "offsets": draw(st.sampled_from([[0], [0, 5]])),
+        "offsets": draw(st.sampled_from([[0], [5], [0, 5], [3, 5]])),
     }
 
 
@@ -174,6 +174,7 @@ def of_one(**changes: Any) -> dict[str, Any]:
 CASES = {
     "equal members with one seed alone": PLAIN,
     "one of everything": of_one(),
+    "the offset trick at one offset": {**PLAIN, "targets": (), "offsets": [5]},
     "one of everything, and a method": of_one(methods=PLAIN["methods"], report_method="diverse"),
     "one of everything, and a head": of_one(heads={"h": {"kind": "both", "soup": "word"}}),
 }

@@ -1,5 +1,7 @@
 """Classes with fewer images than a run would use: few to learn from, or none to test on."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from wsoup.datasets.listing import Listing, some
@@ -7,6 +9,11 @@ from wsoup.params.inputs import DatasetParams
 
 SHOWN = 3
 """Classes that are named."""
+
+
+def only_class(class_names: Sequence[str]) -> str:
+    """A line about a source of one class."""
+    return f"the source has one class, {class_names[0]!r}; soups and heads tell two or more apart: add classes"
 
 
 def thin_classes(listing: Listing, *, params: DatasetParams, shots: int) -> list[str]:

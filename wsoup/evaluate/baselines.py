@@ -130,6 +130,7 @@ def gpt_prompts(
     class_names: Sequence[str],
     descriptors: Mapping[str, Sequence[str]],
     gpt_names: Mapping[str, str] = MappingProxyType({}),
+    are_sentences: bool = False,
 ) -> list[list[str]]:
     """Classification by description: each class with its own descriptors, or none if it has none.
 
@@ -138,10 +139,14 @@ def gpt_prompts(
         class_names: C names in label order.
         descriptors: bare descriptors of every class, by name (`wsoup.search.candidates.gpt_classes.matched`).
         gpt_names: names to use in these prompts instead of some class names.
+        are_sentences: whether the descriptors are prompts themselves.
     """
     by_class = []
     for name in class_names:
         shown = gpt_names.get(name, name)
         texts = descriptors[name] or [""]
+        if are_sentences and descriptors[name]:
+            by_class.append([*texts])
+            continue
         by_class.append([prompts.prompt(template, shown, text) for text in texts])
     return by_class

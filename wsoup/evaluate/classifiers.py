@@ -147,6 +147,9 @@ def check_rows(rows: Sequence[Row], *, tests: Sequence[TestSet], tokenizer: Toke
     for test in tests:
         origin = f"dataset {test.name}"
         step = f"shorten the name (datasets.{test.name}.class_names), or remove such long texts from the pool"
+        of_class_step = (
+            f"shorten the name (datasets.{test.name}.class_names), or the text in datasets.{test.name}.gpt_descriptors"
+        )
         for offset, texts in sorted(by_offset.items()):
             if texts:
                 in_order = sorted(texts)
@@ -156,7 +159,8 @@ def check_rows(rows: Sequence[Row], *, tests: Sequence[TestSet], tokenizer: Toke
         for row in rows:
             if row.dataset == test.name:
                 for name, of_class in zip(test.class_names, row.prompts, strict=True):
-                    check_prompts(of_class, tokenizer=tokenizer, origin=f"{origin}, class {name!r}", step=step)
+                    about = f"{origin}, class {name!r}, row {row.method}"
+                    check_prompts(of_class, tokenizer=tokenizer, origin=about, step=of_class_step)
 
 
 def load_material(run: Run, tests: Sequence[TestSet]) -> Material:

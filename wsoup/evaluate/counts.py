@@ -40,7 +40,7 @@ SCHEMA = pa.schema(
         ("variant", pa.string()),
         ("mode", pa.string()),
         ("m", pa.int64()),  # null if it differs by class
-        ("offsets", pa.int64()),  # token offsets at which each member is repeated
+        ("offsets", pa.int64()),  # token offsets at which each member is repeated; see Row.n_offsets
         ("texts", pa.float64()),  # texts per class, averaged over classes: the paper's column m
         ("text", pa.string()),  # null except for single texts
         ("stored", pa.int64()),  # integers needed to store the members, one per token; null for prompts by class
@@ -268,7 +268,7 @@ def count(answers: Answers, *, sizes: Mapping[str, int]) -> Iterator[dict[str, o
                 "method": row.method,
                 "mode": mode,
                 "m": row.m,
-                "offsets": len(row.offsets),
+                "offsets": row.n_offsets,
                 "texts": row.texts_per_class,
                 "text": row.text,
                 "stored": stored,

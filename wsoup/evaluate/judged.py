@@ -116,7 +116,7 @@ def with_right_images(counts: pa.Table, answers: Sequence[Answers]) -> pa.Table:
         for mode in MODES:
             for r, right in of_dataset.by_mode[mode].right.items():
                 row = of_dataset.rows[r]
-                key = (of_dataset.test.name, row.method, mode, row.m, len(row.offsets))
+                key = (of_dataset.test.name, row.method, mode, row.m, row.n_offsets)
                 kept[key] = right
     packed = []
     # The keys of `kept`: in this table they name a line, since the model has one seed.

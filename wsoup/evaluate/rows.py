@@ -49,6 +49,16 @@ class Row:
         return sizes.pop()
 
     @property
+    def n_offsets(self) -> int:
+        """The number of offsets as results have it: 1 without the offset trick, and 2 or more with it.
+
+        So a trick at one offset is another row than none.
+        """
+        if self.offsets == (0,):
+            return 1
+        return max(2, len(self.offsets))
+
+    @property
     def texts_per_class(self) -> float:
         """The paper's column m: texts per class, averaged over classes."""
         sizes = [len(texts) for texts in self.prompts or [self.texts]]
@@ -104,6 +114,8 @@ class PromptSource(Protocol):
     def gpt(self) -> Mapping[str, Sequence[str]] | None: ...
     @property
     def gpt_names(self) -> Mapping[str, str]: ...
+    @property
+    def gpt_sentences(self) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -152,6 +164,7 @@ def _gpt(material: Material, dataset: PromptSource) -> Sequence[Sequence[str]]:
         class_names=dataset.class_names,
         descriptors=dataset.gpt,
         gpt_names=dataset.gpt_names,
+        are_sentences=dataset.gpt_sentences,
     )
 
 

@@ -59,6 +59,7 @@ class TestSet:
         attributes: attributes of the stored features: whether the split is the paper's, skipped images, ...
         baseline_template, gpt_names: as in params.yaml.
         gpt: GPT descriptors by class name, or None.
+        gpt_sentences: whether these are prompts themselves.
     """
 
     name: str
@@ -72,6 +73,7 @@ class TestSet:
     baseline_template: str | None = None
     gpt_names: Mapping[str, str] = field(default_factory=dict)
     gpt: Mapping[str, Sequence[str]] | None = None
+    gpt_sentences: bool = False
 
     __test__ = False  # tells pytest that this is not a test class
 
@@ -158,6 +160,7 @@ def load_tests(
                 baseline_template=dataset["baseline_template"],
                 gpt_names=dataset["gpt_names"],
                 gpt=dataset["gpt"],
+                gpt_sentences=dataset.get("gpt_sentences", False),
             )
         )
     return tests

@@ -88,9 +88,10 @@ class DatasetParams(Section):
     gpt_names: dict[Text, Text] | None = None
     """Classes that take another key of gpt_descriptors, both its name and its descriptors. The authors' for ImageNet:
     {newt: smooth newt, tights: maillot} (gpt_helpers.py:194); null: none."""
-    gpt_wording: Literal["text", "code"] | None = None
+    gpt_wording: Literal["text", "code", "sentences"] | None = None
     """How descriptors end. `text`: with one period; a class without descriptors has its name alone. `code`: as in the
-    authors' code (loading_helpers.py:55), "etc.."; a class without descriptors has "..., which has ."; null: text."""
+    authors' code (loading_helpers.py:55), "etc.."; a class without descriptors has "..., which has .". `sentences`:
+    whole sentences, as CuPL's, are used as they are, without a template. null: text, if they are no sentences."""
     baseline_template: Annotated[Text, AfterValidator(checked)] | None = None
     """The template of the GPT rows; the prompt ensemble takes its ending, too; null: template. The authors' GPT texts
     all begin with "a photo of a" (gpt_helpers.py:187), and UCF's classes are "a type of action" there (:53)."""

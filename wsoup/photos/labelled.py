@@ -16,6 +16,7 @@ from torch import Tensor
 from wsoup.base.class_names import shared_names
 from wsoup.base.errors import DataError
 from wsoup.base.folder_names import changes, proposed
+from wsoup.base.templates import oddity
 from wsoup.core import prompts
 from wsoup.datasets import division, fewshot, folder
 from wsoup.datasets.few_images import none_to_test_on
@@ -89,8 +90,7 @@ def look(root: str, *, shots: int, seed: int, template: str, classes: str | None
             f"{_deeper(root, wanted=sides.wanted)}"
         )
     notes = left_out(root)
-    if sides.note:
-        notes.append(sides.note)
+    notes += [line for line in (sides.note, oddity(template)) if line]
     names = dict(zip(folder.class_folders(root, wanted=sides.wanted), listing.class_names, strict=True))
     named_by_user = classes is not None or (Path(root) / "classnames.txt").exists()
     if not named_by_user:

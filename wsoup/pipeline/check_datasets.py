@@ -6,7 +6,7 @@ On disk, only the cache folder is written.
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,9 +16,10 @@ import pyarrow.compute as pc
 from wsoup.base import remote
 from wsoup.base.class_names import shared_names
 from wsoup.base.errors import DataError, WsoupError
+from wsoup.base.templates import oddity
 from wsoup.datasets import digests, manifest, paper
 from wsoup.datasets.copies import OF_PAPER, mistakes
-from wsoup.datasets.few_images import thin_classes
+from wsoup.datasets.few_images import only_class, thin_classes
 from wsoup.datasets.hashing import stamps_of
 from wsoup.datasets.left_out import left_out
 from wsoup.datasets.listing import Listing, some
@@ -92,15 +93,25 @@ def _images(name: str, listing: Listing, *, params: Params, deep: bool) -> Itera
         for finding in _copies(listing, table=table, section=section):
             yield finding._replace(about=name)
     if section.gpt_descriptors is not None:
-        # Only its error matters here: a class that the file has no key for.
-        descriptors = gpt.read(section.gpt_descriptors)
-        gpt_classes.matched(
+        # A class that the file has no key for is an error.
+        descriptors = gpt.read(section.gpt_descriptors, wording=section.gpt_wording)
+        of_classes = gpt_classes.matched(
             descriptors,
             class_names=class_names,
             origin=section.gpt_descriptors,
             gpt_names=section.gpt_names or {},
         )
+        of_model: list[object] = encoder_inputs(params)
+        inputs: list[object] = [of_model, section.model_dump(mode="json"), of_classes]
+        yield from remembered(
+            f"long_gpt_{name}", inputs=inputs, look=lambda: _long_gpt_texts(name, params=params, of_classes=of_classes)
+        )
+    for template in {section.template, section.baseline_template or section.template}:
+        if oddity(template):
+            yield Finding("warning", name, oddity(template))
     if name == params.source:
+        if len(class_names) < 2:
+            yield Finding("error", name, only_class(class_names))
         inputs = [encoder_inputs(params), *_pool_inputs(params), section.template, class_names]
         yield from remembered("long_texts", inputs=inputs, look=lambda: _long_texts(params, class_names=class_names))
 
@@ -191,6 +202,8 @@ def _copies(listing: Listing, *, table: pa.Table, section: DatasetParams) -> Ite
     sizes = stamps_of(listing.root, paths, origin=listing.origin)[:, 0].tolist()
     count = Counter(sizes)
     rows = [i for i, size in enumerate(sizes) if count[size] > 1]
+    if not rows:
+        return
     if sum(sizes[i] for i in rows) > BYTES_AT_ONCE:
         yield Finding("fact", "", "copies among its images are looked for by `wsoup check --deep`")
         return
@@ -221,6 +234,14 @@ def _pool_inputs(params: Params) -> list[object]:
         if path is not None and os.path.isfile(path):
             digests_of_files.append(store.sha256_file(path))
     return [candidates.model_dump(mode="json"), digests_of_files]
+
+
+def _long_gpt_texts(name: str, *, params: Params, of_classes: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
+    # Imported here, because torch and open_clip take three seconds.
+    from wsoup.pipeline.check_encoder import long_gpt_texts
+
+    for problem in long_gpt_texts(name, params=params, of_classes=of_classes):
+        yield Finding("error", name, problem)
 
 
 def _long_texts(params: Params, *, class_names: list[str]) -> Iterator[Finding]:

@@ -6,11 +6,12 @@ whether the methods of params.yaml can train it; a stage would find out hours la
 
 import difflib
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from wsoup.base.errors import ModelError, WsoupError, one_line
 from wsoup.core import prompts
+from wsoup.evaluate.baselines import gpt_prompts
 from wsoup.finetune.student import check_model
 from wsoup.params.inputs import EncoderParams
 from wsoup.pipeline.downloads import missing_weights
@@ -18,7 +19,7 @@ from wsoup.pipeline.finding import Finding
 from wsoup.pipeline.params import Params
 from wsoup.search.candidates import pools
 from wsoup.texts.coverage import read_tower
-from wsoup.texts.tokens import too_long
+from wsoup.texts.tokens import beyond_context, too_long
 from wsoup.towers.models import forced_quick_gelu, known_tags, tokenizer_of, untrained_model
 
 
@@ -108,3 +109,29 @@ def long_texts(params: Params, *, class_names: Sequence[str]) -> Iterator[str]:
                 f"candidates.{pool}: {shown!r} does not fit the model's context after {after!r}; "
                 "shorten it or leave it out, or set candidates.on_long_text: skip"
             )
+
+
+def long_gpt_texts(name: str, *, params: Params, of_classes: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """The first text of a dataset's gpt_descriptors that is too long after its class's name, and how many there are."""
+    section = params.datasets[name]
+    try:
+        tokenizer = tokenizer_of(params.encoder.model)
+    except WsoupError:  # a missing model is reported elsewhere
+        return
+    by_class = gpt_prompts(
+        section.baseline_template or section.template,
+        class_names=list(of_classes),
+        descriptors=of_classes,
+        gpt_names=section.gpt_names or {},
+        are_sentences=section.gpt_wording == "sentences",
+    )
+    too_long_texts = []
+    for class_name, texts in zip(of_classes, by_class, strict=True):
+        for _, i in beyond_context([""], texts, tokenizer=tokenizer):
+            too_long_texts.append((class_name, texts[i]))
+    if too_long_texts:
+        class_name, text = too_long_texts[0]
+        yield (
+            f"{section.gpt_descriptors}: {len(too_long_texts):,} texts do not fit the model's context, such as "
+            f"{one_line(text, limit=160)!r} of class {class_name!r}; shorten them"
+        )

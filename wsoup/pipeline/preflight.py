@@ -95,10 +95,13 @@ def _shortages(params: Params, *, sizes: Mapping[str, int]) -> Iterator[WsoupErr
 
 def _gpt_files(params: Params) -> Iterator[WsoupError]:
     """Files of GPT descriptors that are missing or cannot be read."""
-    paths = {dataset.gpt_descriptors for dataset in params.datasets.values() if dataset.gpt_descriptors}
-    for path in sorted(paths):
+    wordings: dict[str, str | None] = {}
+    for dataset in params.datasets.values():
+        if dataset.gpt_descriptors:
+            wordings[dataset.gpt_descriptors] = wordings.get(dataset.gpt_descriptors) or dataset.gpt_wording
+    for path, wording in sorted(wordings.items()):
         try:
-            gpt.read(path)
+            gpt.read(path, wording=wording)
         except MissingError as error:
             if not Artifacts().evaluated.exists() and not _made_by_dvc(path):
                 yield error

@@ -9,9 +9,10 @@ class without descriptors (5 in Food) gives the bare class name (theirs "..., wh
 
 import json
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from wsoup.base.errors import MissingError, PoolError
+from wsoup.base.errors import MissingError, PoolError, shown_value
 from wsoup.core.prompts import bare
 from wsoup.disk.files import reason_of, regular_file
 from wsoup.search.pools.wording import sentence
@@ -22,11 +23,12 @@ def read(path: str | Path, *, wording: str | None = None) -> dict[str, list[str]
 
     Args:
         path: the file.
-        wording: ``code`` for the authors' endings; else sentences are bare, and empty ones are left out.
+        wording: ``code`` for the authors' endings; ``sentences`` for texts as they are; else texts are bare, and empty
+            ones are left out.
 
     Raises:
         MissingError: no such file.
-        PoolError: not a JSON object of class to list of texts.
+        PoolError: not a JSON object of class to list of texts; without a wording, whole sentences.
     """
     try:
         by_class = _checked(path)
@@ -36,13 +38,31 @@ def read(path: str | Path, *, wording: str | None = None) -> dict[str, list[str]
         raise PoolError(
             f"{path} is not a GPT-descriptor file ({reason_of(error)}); expected {{class: [descriptor, ...]}}"
         ) from None
+    if wording is None:
+        _check_no_sentences(by_class, path=path)
     worded = {}
     for name, texts in by_class.items():
-        if wording == "code":
+        if wording == "sentences":
+            worded[name] = [" ".join(text.split()) for text in texts if text.strip()]
+        elif wording == "code":
             worded[name] = [sentence(text, wording=wording) for text in texts or [""]]
         else:
             worded[name] = [sentence(text) for text in texts if bare(text)]
     return worded
+
+
+def _check_no_sentences(by_class: Mapping[str, Sequence[str]], *, path: str | Path) -> None:
+    """Refuse whole sentences, as CuPL's: after a class name, "which has The cat is ..." is no description."""
+    texts: list[str] = []
+    for of_class in by_class.values():
+        texts += [text.strip() for text in of_class]
+    sentences = [text for text in texts if text[:1].isupper() and text.endswith((".", "!", "?"))]
+    if 2 * len(sentences) > len(texts):
+        raise PoolError(
+            f"{path} holds whole sentences, as CuPL's files do, and not descriptors: {shown_value(sentences[0])}; for "
+            "the GPT rows set datasets.<name>.gpt_wording: sentences, which uses them as they are (text, if each does "
+            "follow a class name); in candidates.descriptors name another file"
+        )
 
 
 def _checked(path: str | Path) -> dict[str, list[str]]:
