@@ -17,9 +17,17 @@ from wsoup.pipeline.installed import RECORD, record_of, recorded_files
 from wsoup.pipeline.packages import VERSIONS, versions_yaml
 from wsoup.runtime.git import git
 
-USER_FILES = ("params.yaml", "data/toy/params.yaml", "data/toy/dvc.lock", ".gitignore", "data/toy/.gitignore")
+USER_FILES = (
+    "params.yaml",
+    "data/toy/params.yaml",
+    "data/toy/dvc.lock",
+    ".gitignore",
+    ".gitattributes",
+    "data/toy/.gitignore",
+)
 """Files that are written once and never updated."""
 GITIGNORE = "/.cache/\n/artifacts/\n/reports/index.html\n__pycache__/\n*.py[cod]\n.*.tmp\n"
+GITATTRIBUTES = "# DVC hashes bytes: a checkout that changed line ends would run every stage.\n* -text\n"
 DVC_CONFIG = "[core]\n    analytics = false\n    check_update = false\n"
 
 
@@ -29,8 +37,9 @@ def create(folder: Path) -> list[str]:
     A file that the user has changed stays, and so does one that this wsoup no longer has.
 
     Raises:
-        DataError: the folder holds something else, or its record of files is damaged.
+        DataError: the folder holds something else, its record of files is damaged, or it or a file is a broken link.
     """
+    _check_link(folder)
     recorded = recorded_files(folder)
     if recorded is None:
         if folder.exists() and any(folder.iterdir()):
@@ -40,6 +49,7 @@ def create(folder: Path) -> list[str]:
     kept = []
     for name, content in sorted(_contents().items()):
         path = folder / name
+        _check_link(path)
         digests[name] = hashlib.sha256(content).hexdigest()
         if not path.is_file():
             store.write_bytes(path, content)
@@ -57,10 +67,17 @@ def create(folder: Path) -> list[str]:
     return [done, *kept, *_set_up_dvc(folder)]
 
 
+def _check_link(path: Path) -> None:
+    """Refuse a link to nothing, which a new file would replace."""
+    if path.is_symlink() and not path.exists():
+        raise DataError(f"{path} is a link to {path.readlink()}, which does not exist; make that, or remove the link")
+
+
 def _contents() -> dict[str, bytes]:
     """Every file of a pipeline folder but the record, by its path."""
     files = {name: project.file(name).read_bytes() for name in project.listed()}
     files[".gitignore"] = GITIGNORE.encode()
+    files[".gitattributes"] = GITATTRIBUTES.encode()
     files[str(VERSIONS)] = versions_yaml(code.installed()).encode()
     return files
 

@@ -100,7 +100,8 @@ class Revision:
         """A file as it is at this revision."""
         if self.commit is None:
             return store.require(self.root / path, made_by="report").read_text(encoding="utf-8")
-        text = git("show", f"{self.commit}:{path.as_posix()}", folder=self.root)
+        # From this folder, which may lie in a repository of a larger project.
+        text = git("show", f"{self.commit}:./{path.as_posix()}", folder=self.root)
         if text is None:
             raise MissingError(f"{path} is not in revision {self.name}; commit reports/ after `dvc repro`")
         return text
@@ -125,14 +126,23 @@ class Revision:
 
             if self.commit is None:
                 return parquet.read_table(self.root / path).to_pylist()
-            content = self._files.read_bytes(path)
+            content = self._files.read_bytes(f"{self._place}{path}")
             return parquet.read_table(io.BytesIO(content)).to_pylist()
         except Exception:  # not cached, no DVC, another layout: counts are still there
             return []
 
     @cached_property
+    def _place(self) -> str:
+        """The folder within its repository, such as ``work/soups/``; "" if it is the repository itself."""
+        return (git("rev-parse", "--show-prefix", folder=self.root) or "").strip()
+
+    @cached_property
     def _files(self) -> Any:
-        """The revision's files, as DVC has them; made once, because that takes it a second."""
+        """The revision's files, as DVC has them, from the repository's root; made once: that takes it a second."""
         from dvc.api import DVCFileSystem
 
-        return DVCFileSystem(url=str(self.root), rev=self.commit)
+        if not self._place:
+            return DVCFileSystem(url=str(self.root), rev=self.commit)
+        # At a revision DVC knows folders of its own only below the root of git.
+        root = git("rev-parse", "--show-toplevel", folder=self.root) or ""
+        return DVCFileSystem(url=root.strip(), rev=self.commit, subrepos=True)
