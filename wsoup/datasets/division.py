@@ -72,9 +72,7 @@ def sides(root: str, *, fraction: float | None = None) -> Sides:
     return of_splits(splits, root=root, fraction=fraction, shape=shape)
 
 
-def of_splits(
-    splits: Sequence[str], *, root: str, fraction: float | None, shape: Shape | None = None
-) -> Sides:
+def of_splits(splits: Sequence[str], *, root: str, fraction: float | None, shape: Shape | None = None) -> Sides:
     """`sides` of a folder with this shape, or of a list, with these splits."""
     if len(splits) < 2:
         if fraction is None:
