@@ -6,7 +6,7 @@ from wsoup.pipeline import stage
 from wsoup.report.load import RunParams as Wanted
 from wsoup.report.record import as_written
 from wsoup.report.run import write
-from wsoup.report.sentences import answer
+from wsoup.report.sentences import printed, record_sentences
 
 __all__ = ["Wanted"]  # the sections of params.yaml that this stage reads
 
@@ -15,8 +15,8 @@ def main(owner: Owner) -> None:
     """Write reports/metrics.json, verdict.json, tables/ and plots/: all of them, or none if anything fails."""
     with as_written():
         run = write(Artifacts())
-    first, *_ = answer(run.judged)
-    print(f"Test images of the source. {first.text}")
+    first, *_ = record_sentences(run.judged)
+    print("\n".join(printed([first], [])))
     print("`wsoup results` has the whole answer, `wsoup report` a page, `wsoup compare` what changed since HEAD")
 
 

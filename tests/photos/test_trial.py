@@ -69,7 +69,7 @@ def test_counts_equal_a_plain_recount(in_tmp, where, tiny_encoder):
         (x @ soup.classifier(**how)).argmax(1),
         head.predict(x),
     ]
-    printed = [int(re.search(r"\((\d+) of 16\)", line)[1]) for line in lines[:4]]
+    printed = [int(re.search(r"\((\d+) of 16 held out\)", line)[1]) for line in lines[:4]]
     assert printed == [int((given == y).sum()) for given in answers]
     table = rows_of(Path("tried/predictions.csv").read_text())
     assert [row["path"] for row in table] == [*map(str, paths)]
@@ -88,7 +88,7 @@ def test_the_printed_command_gives_the_printed_accuracy(in_tmp, where, use, monk
     code, printed, errors = run(*shlex.split(command.replace("PHOTOS", str(root / "test")))[1:])
     assert code == 0, errors
     right = sum(Path(row["path"]).parent.name == row["class"] for row in rows_of(printed))
-    assert next(f"({right} of 16)" in line for line in lines if line.startswith(use))
+    assert next(f"({right} of 16 held out)" in line for line in lines if line.startswith(use))
 
 
 def test_every_class_gives_as_many_shots_as_it_has(in_tmp, tiny_encoder, where):
@@ -154,7 +154,7 @@ def test_an_empty_class_folder_is_left_out_and_said(in_tmp, where, tiny_encoder)
     assert "left out, since no photo in them can be read: the class folders 'heic', 'violet'" in looked_at.notes
     lines, errors = tried(root, where)
     assert "the class folders 'heic', 'violet'" in errors
-    assert lines[0].endswith("of 6)")
+    assert lines[0].endswith(" of 6 held out)")
     shutil.rmtree(root / "train")
     shutil.rmtree(root / "test/blue")
     shutil.rmtree(root / "test/green")
@@ -175,6 +175,23 @@ def test_few_held_out_photos_are_judged_with_all_others_in_turn(in_tmp, tiny_enc
     assert enough.in_turn is None
     assert "in turn" not in enough.advice.sentence
     assert enough.advice.gains == few.advice.gains
+
+
+def test_the_percentages_above_the_advice_are_those_of_the_advice(in_tmp, tiny_encoder, monkeypatch):
+    """Whether the held-out photos decide or all labelled ones in turn."""
+    root = write_image_folder(Path("photos"), splits={"train": 2, "test": 2}, classes=COLOURS)
+    for few, said in ((100, "% of 16 photos in turn ("), (8, "% (")):
+        monkeypatch.setattr(trial, "FEW", few)
+        *rows, _, advice = trial.trial(looked(root), encoder=tiny_encoder).lines()
+        printed = {re.search(r"\d+\.\d %", row)[0] for row in rows if said in row}
+        told = set(re.findall(r"\d+\.\d %", advice))
+        assert told
+        assert told <= printed
+
+
+def test_the_help_names_the_soup_that_is_compared(in_tmp):
+    _, printed, _ = run("try", "--help")
+    assert "64 random words" in printed
 
 
 def test_a_name_that_hurts_is_one_with_most_others_nearer():

@@ -236,7 +236,7 @@ def test_a_figure_that_fills_the_page_is_as_wide_in_a_file(name, project, tmp_pa
 def test_the_page_says_which_run_it_shows_and_what_the_soup_says(page, project):
     text = page.read_text(encoding="utf-8")
     commit = project.git("rev-parse", "--short", "HEAD").strip()
-    assert f"UTC, revision {commit}</p>" in text
+    assert f"UTC, git revision {commit}</p>" in text
     assert "The word soup has 4 texts with the members of all seeds: " in text
     assert text.index("What the soup says") < text.index("<details>")
     assert text.index("now right") < text.index("<details>")

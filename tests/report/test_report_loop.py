@@ -13,6 +13,7 @@ import yaml
 from wsoup.report.compare import compare
 from wsoup.report.page import write_page
 from wsoup.report.record import digest, is_page, load_record
+from wsoup.report.sentences import printed
 
 WIDTH = 100
 
@@ -40,7 +41,7 @@ def test_the_last_stage_prints_the_answer_and_results_what_to_do(loop):
     printed = loop.printed.partition("> python stages report\n")[2]
     assert printed.startswith("Test images of the source. ")
     *_, last = loop.run("wsoup", "results").splitlines()
-    assert last == "reports/ differ from HEAD: see `wsoup compare`, or commit them as this machine's baseline"
+    assert last == "These results are not those of HEAD: `wsoup compare` shows what changed."
 
 
 def test_a_page_of_other_results_is_removed_and_a_users_own_stays(loop):
@@ -61,10 +62,13 @@ def test_metrics_are_at_most_fifteen_and_their_diff_fits_a_screen(loop):
 
 
 def test_results_are_the_answer_first(loop):
-    printed = fits(loop.run("wsoup", "results"), lines=15)
-    assert printed.splitlines()[:-1] == load_record(loop.folder).answer
+    shown = fits(loop.run("wsoup", "results"), lines=18)
+    record = load_record(loop.folder)
+    assert shown.splitlines()[:-1] == printed(record.answer, record.accuracy)
+    assert not any("\n" in sentence or sentence.startswith(" ") for sentence in record.answer)
+    assert record.answer[0].endswith("."), "sentences, not lines"
     everything = loop.run("wsoup", "results", "--all")
-    assert everything.startswith(printed.rstrip())
+    assert everything.startswith(shown.rstrip())
     assert "# Is it more than noise?" in everything
     assert "# Zero-shot accuracy" in everything
 
@@ -72,7 +76,8 @@ def test_results_are_the_answer_first(loop):
 def test_compare_shows_params_the_soup_its_members_and_what_to_conclude(loop):
     """Signs and figures are those of two runs' own counts; images are paired from DVC's cache."""
     printed = fits(loop.run("wsoup", "compare"), lines=15)
-    assert printed.startswith("params: soups.word.k0 4 -> 8, soups.word.m 2 -> 3\n")
+    assert printed.startswith("It ")
+    assert "\nparams: soups.word.k0 4 -> 8, soups.word.m 2 -> 3\n" in printed
     assert "another machine" not in printed
     assert "from counts" not in printed
     old = json.loads(loop.git("show", "HEAD:reports/metrics.json"))["soup"]
@@ -86,7 +91,6 @@ def test_compare_shows_params_the_soup_its_members_and_what_to_conclude(loop):
     assert "members that came (" in printed
     came = printed.partition("members that came (")[2].partition("): ")[2].partition("\n")[0].split(", ")
     assert set(came[:-1]) <= set(load_record(loop.folder).members)  # the last may be cut
-    assert "these 2 params: " in printed
     assert "every other row that changed:" in loop.run("wsoup", "compare", "--all")
 
 
@@ -125,8 +129,8 @@ def test_a_clone_without_the_cache_says_that_figures_are_another_machines(loop, 
     loop.git("clone", "-q", ".", str(clone))
     shutil.copytree(loop.folder / "reports", clone / "reports", dirs_exist_ok=True)
     other = type(loop).at(clone)
-    first, *_ = fits(other.run("wsoup", "compare"), lines=15).splitlines()
-    assert first.startswith("HEAD holds another machine's figures (DVC has no results of it here)")
+    _, second, *_ = fits(other.run("wsoup", "compare"), lines=15).splitlines()
+    assert second.startswith("HEAD holds another machine's figures (DVC has no results of it here)")
 
 
 def test_a_commit_of_params_that_were_not_run_is_said(project, tmp_path):
@@ -194,13 +198,13 @@ def test_compare_shows_first_what_an_edited_param_feeds(param, value, first, pro
     file.write_text(json.dumps(record))
     copy.write_params(params)
     shown = compare(root=copy.folder).splitlines()
-    assert shown[0].startswith(f"params: {param} ")
-    places = [line.partition(", ") for line in shown if re.search(r"\+0\.00 .*noise", line)]
+    assert shown[0] == "The runs are identical: every row gets the same images right."
+    assert shown[1].startswith(f"params: {param} ")
+    places = [line.partition(", ") for line in shown if re.search(r"\+0\.00 +identical$", line)]
     assert list(dict.fromkeys(title for title, _, _ in places)) == first
     assert not any("from counts" in line for line in shown)
-    (others,) = [line for line in shown if line.startswith("other rows")]
-    assert others == "other rows that changed by more than noise: 0 of 0 that changed"
-    assert " ".join(shown).endswith("no change distinguishable from noise")
+    (others,) = [line for line in shown if line.startswith("all other rows: ")]
+    assert re.fullmatch(r"all other rows: 0 of \d+ changed", others)
 
 
 def test_what_a_run_is_about_may_have_had_another_name(project, tmp_path):

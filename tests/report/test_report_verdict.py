@@ -14,7 +14,7 @@ from wsoup.evaluate.params import ReportParams
 from wsoup.evaluate.right import pack_right
 from wsoup.report.answer import JudgedRun, judge_run, metrics
 from wsoup.report.plots import gains
-from wsoup.report.sentences import WIDTH, answer, answer_lines
+from wsoup.report.sentences import WIDTH, answer, printed, record_accuracy, record_sentences
 from wsoup.report.verdict import compare_soups
 from wsoup.report.verdict_table import verdict_table
 from wsoup.search.grow.chains import ChainsSoup
@@ -85,6 +85,10 @@ def load(folder, *, soups=None, methods=None, heads=(), roles=ROLES, mode="centr
     )
 
 
+def answer_lines(judged: JudgedRun) -> list[str]:
+    return printed(record_sentences(judged), record_accuracy(judged))
+
+
 def judge(folder, *, chances=CHANCES, only=None, only_mode=None, roles=ROLES, **about) -> JudgedRun:
     write(folder, roles=roles, chances=chances, only=only, only_mode=only_mode)
     return load(folder, roles=roles, **about)
@@ -139,7 +143,7 @@ def test_class_name_templates_soup_and_head_compete_for_the_answer(tmp_path):
     assert {key: set(places) for key, places in metrics(judgement).items()} == everywhere | {"head": {"source", "dg"}}
     assert metrics(judgement)["head"]["dg"] == pytest.approx(95, abs=2)
     lines = answer_lines(judgement)
-    assert len(lines) <= 13
+    assert len(lines) <= 15
     assert max(map(len, lines)) <= WIDTH
     assert lines[0].startswith("Test images of the source. Use the head: ")
     assert [row["over"] for row in verdict_table(judgement).rows[:3]] == ["class name only"] * 3
@@ -161,15 +165,16 @@ def test_the_answer_is_about_the_soup_then_finetuning_then_a_head(tmp_path):
     ]
     for said in (source, xd, dg):
         assert said.text.startswith("The word soup gets ")
-        assert said.text.count("more than noise.") == 2, "over the class name, over the templates"
-    assert finetuned.text.startswith("Finetuning with it (coop_diverse) adds points to the word soup: source +")
+        assert said.text.count("The soup is better than the ") == 2, "over the class name, over the templates"
+    assert finetuned.text.startswith("Finetuned with the word soup (coop_diverse), against the soup alone: source +")
     assert finetuned.text.count(", better") == 3
-    assert head.text.startswith("For photos of exactly these classes a head is better: source 9")
+    assert head.text.startswith("A head, against the soup: source 9")
+    assert head.text.count(", better)") == 2, "on the source and on DG, where it has the classes"
     assert list(metrics(judgement)) == ["class_name", "templates", "soup", "finetuned", "head"]
     assert sum(map(len, metrics(judgement).values())) == 14
     assert metrics(judgement)["finetuned"]["xd"] == pytest.approx(90, abs=2)
     lines = answer_lines(judgement)
-    assert len(lines) <= 15
+    assert len(lines) <= 17
     assert max(map(len, lines)) <= WIDTH
     rows = [(row["soup"], row["over"]) for row in verdict_table(judgement).rows[:4]]
     assert rows[0] == ("word soup, all seeds", "class name only")
@@ -222,7 +227,8 @@ def test_each_soup_has_its_own_random_texts_for_a_rival(tmp_path):
 def test_a_head_that_is_as_good_as_the_soup_is_not_said_to_be_better(tmp_path):
     write_head(tmp_path, "ridge", chance=0.8)
     head = answer(judge(tmp_path, heads=["ridge"]))[-1].text
-    assert head.startswith("For photos of exactly these classes a head is not reliably better: source 8")
+    assert head.startswith("A head, against the soup: source 8")
+    assert head.count("no sure difference)") == 2
 
 
 def test_a_finetuned_method_is_judged_in_the_mode_of_its_soup(tmp_path):
@@ -239,10 +245,14 @@ def test_the_sentence_says_with_which_texts_a_method_was_trained(tmp_path):
     named = [line | {"method": "class_name"} for line in lines if line["method"] == "word_soup"]
     lines += named + [line | {"method": "any_soup"} for line in named]
     store.write_table(tmp_path / "coop.parquet", pa.Table.from_pylist(lines))
-    for soup, texts in (("word", "it"), ("class_name", "the class name"), ("any", "the soup any")):
+    for soup, texts, other in (
+        ("word", "the word soup", "the soup alone"),
+        ("class_name", "the class name", "the word soup"),
+        ("any", "the soup any", "the word soup"),
+    ):
         said = answer(judge(tmp_path, methods={"coop": soup}, method="coop"))
         (finetuned,) = [part.text for part in said if part.about == "finetuned"]
-        assert finetuned.startswith(f"Finetuning with {texts} (coop) adds points to the word soup: ")
+        assert finetuned.startswith(f"Finetuned with {texts} (coop), against {other}: ")
 
 
 def test_a_method_whose_right_images_are_not_kept_names_the_next_step(tmp_path):

@@ -28,17 +28,32 @@ def test_the_best_row_wins_whichever_it_is():
 def test_a_head_wins_a_doubt_and_the_sentence_says_so():
     advice = advised(class_name=131, soup=100, head=131)
     assert advice.use == "head"
-    assert advice.sentence == "Use the head: 65.5 %, as the class name; but a head gains on new images."
+    assert advice.sentence == "Use the head: 65.5 %, the same as the class name."
     photos = np.arange(2000)
     rows = {"class name": photos < 1310, "head": (photos >= 100) & (photos < 1406)}  # 106 only one, 100 only the other
     behind = advise({row: {"photos": hits} for row, hits in rows.items()}, n_classes={"photos": 4}, confidence=0.95)
-    said = "Use the head: 65.3 %; the class name (65.5 %) is not reliably ahead, and a head gains on new images."
+    said = "Use the head: 65.3 %; the class name (65.5 %) is not reliably ahead."
     assert (behind.use, behind.sentence) == ("head", said)
     assert advised(class_name=131, soup=100, head=129).use == "head", "two images and no more"
     assert advised(class_name=131, soup=100, head=127).use == "class name", (
         "four images, of which half a standard error is one"
     )
     assert advised(class_name=100, templates=131, soup=130).use == "templates"
+
+
+def test_a_lead_of_two_images_that_is_more_than_noise_is_not_called_unreliable():
+    """Over 20 seeds the head misses 2.5 of 2,000 photos, always others: 0.125 points."""
+    head = np.ones((20, 2000), dtype=bool)
+    n_missed = 0
+    for seed in range(20):
+        n_of_seed = 2 + seed % 2
+        head[seed, n_missed : n_missed + n_of_seed] = False
+        n_missed += n_of_seed
+    rows = {"class name": {"photos": np.arange(2000) >= 0}, "head": {"photos": head}}
+    advice = advise(rows, n_classes={"photos": 4}, confidence=0.95)
+    assert n_missed == 50
+    assert advice.use == "head"
+    assert advice.sentence == "Use the head: 99.9 %; the class name (100.0 %) is ahead, but only by 0.1 points."
 
 
 def test_a_likely_gain_is_used_but_not_called_more_than_noise():
@@ -94,6 +109,7 @@ def test_few_held_out_photos_leave_the_decision_to_all_labelled_ones():
         "Use the head: 75.0 % instead of 25.0 % with the class name alone, +50.0 points ["
     )
     assert advice.sentence.endswith("Only 8 photos are held out, so this is judged on 40 labelled photos in turn.")
+    assert advice.in_turn.accuracy == {"class name": 25.0, "templates": 50.0, "head": 75.0}
 
 
 @pytest.mark.parametrize(

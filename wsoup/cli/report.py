@@ -13,21 +13,19 @@ Everything = Annotated[bool, typer.Option("--all", help="All tables and rows, no
 
 def results_command(everything: Everything = False) -> None:
     """Show the last run's answer: what its soup gains, what finetuning adds, and whether that is more than noise."""
-    from wsoup.report.compare import edited
-    from wsoup.report.record import FILE, PAGE, as_written, digest, is_page, load_record
-    from wsoup.runtime.git import git
+    from wsoup.report.compare import edited, uncommitted
+    from wsoup.report.record import PAGE, as_written, digest, is_page, load_record
+    from wsoup.report.sentences import printed
 
     here = Path()
     if not Path("params.yaml").is_file():
         raise MissingError("there is no params.yaml here; run in a pipeline folder, which `wsoup init FOLDER` makes")
     with as_written():
         record = load_record(here)
-        lines = [*record.answer, *edited(record, root=here)]
+        lines = [*printed(record.answer, record.accuracy), *edited(record, root=here)]
         if is_page(PAGE) and not is_page(PAGE, of=digest(here)):
             lines.append(f"{PAGE} shows other results; `wsoup report` writes it again")
-        status = git("status", "--porcelain", "--", str(FILE), folder=here) or ""
-        if status.strip():
-            lines.append("reports/ differ from HEAD: see `wsoup compare`, or commit them as this machine's baseline")
+        lines += uncommitted(record, root=here)
         if everything:
             for table in sorted(Path("reports/tables").glob("*.md")):
                 text = table.read_text(encoding="utf-8")
@@ -71,7 +69,10 @@ def compare_command(
     ] = "workspace",
     everything: Everything = False,
 ) -> None:
-    """Compare two runs image by image: edited params, the rows that they feed, then all other rows in a line.
+    """Show what changed between two runs: the edited params, the accuracy of every row that depends on them (paired
+    over images), and a count of the rest.
+
+    The first line says whether the edit helped.
 
     Example: wsoup compare HEAD~1 HEAD
     """

@@ -40,7 +40,8 @@ from wsoup.photos.sheet import write_sheet
 from wsoup.photos.tables import write_rows
 from wsoup.report.labels import random_soup
 from wsoup.search.grow.sample import drawn_from
-from wsoup.statistics.advice import HEAD, Advice, advise, in_words
+from wsoup.statistics.advice import HEAD, Advice, advise
+from wsoup.statistics.words import in_words
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder
 
@@ -100,13 +101,13 @@ class Trial:
 
     def lines(self) -> list[str]:
         """A line on each row, what the names of classes do, and the advice."""
+        # The sentence and the lines above it are about the same photos.
+        advice = self.advice.in_turn or self.advice
         lines = []
-        n_photos = len(self.labels)
-        for row, answers in self.answers.items():
-            n_right = int((answers == self.labels).sum())
-            line = f"{row:<{WIDTH}} {100 * n_right / n_photos:.2f} % ({n_right} of {n_photos})"
-            if row in self.advice.gains:
-                line += f", {in_words(self.advice.gains[row])}"
+        for row in self.answers:
+            line = f"{row:<{WIDTH}} {advice.accuracy[row]:.1f} % {self._of(row)}"
+            if row in advice.gains:
+                line += f", {in_words(advice.gains[row])}"
             lines.append(line)
         cosines = self.features @ self.classifiers[CLASS_NAME].weights
         hurting = [self.photos.class_names[label] for label in hurting_names(cosines, self.labels)]
@@ -115,6 +116,14 @@ class Trial:
                 f"these names tell little of their own photos, other words may help (--classes): {some(hurting)}"
             )
         return [*lines, "", self.advice.sentence]
+
+    def _of(self, row: str) -> str:
+        """Of which photos a row's accuracy is: ``(10 of 16)``, or all labelled ones if these judge in turn."""
+        n_right = int((self.answers[row] == self.labels).sum())
+        counted = f"{n_right} of {len(self.labels)}"
+        if self.in_turn is None:
+            return f"({counted})"
+        return f"of {len(self.in_turn[row])} photos in turn ({counted} held out)"
 
     def save(self, out: Path, *, options: EncoderOptions) -> None:
         """Write `FILES`; encoder.yaml says how the encoder is loaded."""

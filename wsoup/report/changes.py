@@ -11,7 +11,7 @@ import numpy as np
 
 from wsoup.report.results import PLACES
 from wsoup.report.revisions import Counts, Revision, RowKey, TestImages
-from wsoup.statistics.advice import signed
+from wsoup.statistics.words import interval, worded
 from wsoup.statistics.noise import Comparison, Estimate, Verdict, compare_counts, compare_images, judge
 
 CONFIDENCE = 0.95
@@ -26,6 +26,7 @@ class Change(NamedTuple):
         place: source, XD mean or DG mean.
         before, after: per cent.
         by_image: whether images are compared, or counts alone.
+        identical: whether the same images are right with every seed, or as many where counts alone are known.
         verdict: on the change, corrected for all that are judged together.
     """
 
@@ -34,13 +35,16 @@ class Change(NamedTuple):
     before: float
     after: float
     by_image: bool
+    identical: bool
     verdict: Verdict
 
     @property
     def interval(self) -> str:
         """The interval of the change and its verdict, in columns."""
-        interval = f"[{signed(self.verdict.low)}, {signed(self.verdict.high)}]"
-        text = f"{interval:<16} {self.verdict.word}"
+        if self.identical:
+            text = "identical"
+        else:
+            text = f"{interval(self.verdict):<16} {worded(self.verdict)}"
         if self.by_image:
             return text
         return f"{text} (from counts)"
@@ -61,7 +65,7 @@ def changes(before: Revision, after: Revision, *, keys: Sequence[tuple[RowKey, R
     verdicts = judge([change.estimate for change in measured], confidence=CONFIDENCE)
     judged = []
     for change, verdict in zip(measured, verdicts, strict=True):
-        judged.append(Change(change.row, change.place, change.before, change.after, change.by_image, verdict))
+        judged.append(Change(*change[:-1], verdict))
     return judged
 
 
@@ -73,6 +77,7 @@ class _Measured(NamedTuple):
     before: float
     after: float
     by_image: bool
+    identical: bool
     estimate: Estimate
 
 
@@ -94,12 +99,14 @@ def _measure(before: Revision, after: Revision, *, old: RowKey, new: RowKey, rol
     if old_right is not None and new_right is not None:
         comparison = compare_images(new_right, old_right)
         by_image = True
+        identical = all(np.array_equal(new_right[name], right) for name, right in old_right.items())
     else:
         comparison = compare_counts(new_correct, old_correct, n_images=n_images)
         by_image = False
+        identical = np.array_equal(new_correct, old_correct)
     old_share = float((100.0 * old_correct / n_images[:, None]).mean())
     new_share = float((100.0 * new_correct / n_images[:, None]).mean())
-    return _Measured(new, place, old_share, new_share, by_image, comparison.fixed)
+    return _Measured(new, place, old_share, new_share, by_image, identical, comparison.fixed)
 
 
 def _common_seeds(datasets: Sequence[TestImages], *rows: Counts) -> list[int]:

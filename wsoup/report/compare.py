@@ -1,7 +1,7 @@
-"""What `wsoup compare` prints of two revisions: edited params, the rows that these feed, and the others in a line."""
+"""What `wsoup compare` prints of two revisions: did it help, the edited params, the rows that these feed, the others."""
 
 import textwrap
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from wsoup.base.errors import MissingError
@@ -13,10 +13,12 @@ from wsoup.params.reading import parse_yaml, read_yaml
 from wsoup.report.changes import CONFIDENCE, Change, changes
 from wsoup.report.fed import FedRow, fed_rows
 from wsoup.report.load import recorded
-from wsoup.report.record import Record
+from wsoup.report.others import changes_of_others, others_in_lines
+from wsoup.report.record import FILE, Record
 from wsoup.report.revisions import WORKSPACE, Revision, RowKey, TestImages
-from wsoup.report.sentences import WIDTH
-from wsoup.statistics.advice import signed
+from wsoup.report.sentences import WIDTH, listed
+from wsoup.runtime.git import git
+from wsoup.statistics.words import magnitude
 
 FIRST = 3
 """Rows that are shown first, at most, unless all are asked for."""
@@ -35,25 +37,27 @@ def compare(first: str = "HEAD", second: str = WORKSPACE, *, root: Path = Path()
     edits = changed_params(before.record.params, after.record.params)
     params = _sentences(edits)
     fed = fed_rows(after.record, changed=list(edits))
-    lines = _caveats(before, after)
+    caveats = _caveats(before, after)
     width = WIDTH
     if everything:
         width = 10**6
-    elif lines:
+    elif caveats:
         # Fewer rows below a caveat, so that all of it stays on one screen.
         fed = fed[: FIRST - 1]
     else:
         fed = fed[:FIRST]
-    lines.append(listed("params", params or ["the same in both"], width=width))
     shown, new = _changes_of(fed, before=before, after=after)
+    others = changes_of_others(before, after, shown={row.key for row in fed})
+    lines = textwrap.wrap(_conclusion(shown, others=others), width=WIDTH)
+    lines += caveats
+    lines.append(listed("params", params or ["the same in both"], width=width))
     lines.append(_header())
     for change, title in shown:
         lines.append(_line(change, title=title))
     if new:
         lines.append(listed(f"not in {before.name}", new, width=width))
     lines += _members(before.record, after.record, width=width)
-    lines += _others(before, after, shown={row.key for row in fed}, everything=everything)
-    lines += textwrap.wrap(_conclusion(params, shown), width=WIDTH)
+    lines += others_in_lines(others, fed={row.key for row in fed}, everything=everything)
     return "\n".join(lines)
 
 
@@ -96,29 +100,6 @@ def _line(change: Change, *, title: str) -> str:
     return f"{where:<28}{figures}   {change.interval}"
 
 
-def _others(before: Revision, after: Revision, *, shown: Collection[RowKey], everything: bool) -> list[str]:
-    """The other rows in one line, the surest changes first; with `everything` a line for each that changed."""
-    keys = [(key, key) for key in before.counts if key in after.counts and key not in shown]
-    changed = [change for change in changes(before, after, keys=keys) if change.verdict.mean]
-    if everything:
-        lines = ["every other row that changed:"]
-        for change in changed:
-            lines.append(f"  {_named(change)} {change.interval}")
-        return lines
-    # Dozens of rows move by an image or two with any edit; only what noise does not explain is worth a name.
-    sure = [change for change in changed if change.verdict.sure]
-    sure.sort(key=lambda change: change.verdict.p)
-    title = f"other rows that changed by more than noise: {len(sure)} of {len(changed)} that changed"
-    if not sure:
-        return [title]
-    return [listed(title, [_named(change) for change in sure], width=WIDTH)]
-
-
-def _named(change: Change) -> str:
-    """``coop/class_name, XD mean: +1.2``."""
-    return f"{'/'.join(change.row)}, {change.place}: {signed(change.verdict.mean)}"
-
-
 def _members(old: Record, new: Record, *, width: int) -> list[str]:
     """Which texts of the run's soup came and went."""
     lines = []
@@ -155,17 +136,29 @@ def _short(value: object) -> str:
     return f"{text[:21]}..."
 
 
-def listed(title: str, items: Sequence[str], *, width: int) -> str:
-    """Some texts on one line, cut to some columns."""
-    return textwrap.shorten(f"{title}: {', '.join(items)}", width=width, placeholder=" ...")
-
-
 def edited(record: Record, *, root: Path) -> list[str]:
     """A line if params.yaml has changed since a record was written."""
     changed = _since(record, sections=read_yaml(root / "params.yaml"))
     if not changed:
         return []
     return [f"{listed('params.yaml has changed since', changed, width=WIDTH - 17)}; run `dvc repro`"]
+
+
+def uncommitted(record: Record, *, root: Path) -> list[str]:
+    """What to do about figures that are not those of HEAD; no line in a folder whose figures are committed."""
+    status = git("status", "--porcelain", "--", str(FILE), folder=root) or ""
+    if not status.strip():
+        return []
+    committed = git("show", f"HEAD:./{FILE.as_posix()}", folder=root)
+    if committed is None:
+        return ["These results are not committed. Commit them as your baseline: git add . && git commit -m baseline"]
+    before = Record.parse(committed, origin=f"{FILE} of HEAD")
+    if before.params != record.params:
+        return ["These results are not those of HEAD: `wsoup compare` shows what changed."]
+    return [
+        "Your figures differ from the committed ones, which other code or another CPU made.",
+        "Commit them as your baseline: git commit -am baseline",
+    ]
 
 
 def _since(record: Record, *, sections: Mapping[str, object]) -> list[str]:
@@ -216,17 +209,28 @@ def _datasets(revision: Revision) -> dict[str, TestImages]:
     return datasets
 
 
-def _conclusion(changed: Sequence[str], shown: Sequence[tuple[Change, str]]) -> str:
-    """What a reader may conclude about the rows that are shown first."""
-    cause = f"these {len(changed)} params"
-    if not changed:
-        cause = "no param changed"
-    elif len(changed) == 1:
-        cause = changed[0]
-    sure = []
+def _conclusion(shown: Sequence[tuple[Change, str]], *, others: Sequence[Change]) -> str:
+    """Whether it helped: the rows that are shown first, and whether anything changed at all."""
+    if not shown and not others:
+        return "Nothing to compare: the two runs share no row on the same test images."
+    all_changes = [*(change for change, _ in shown), *others]
+    if all(change.identical for change in all_changes):
+        if all(change.by_image for change in all_changes):
+            return "The runs are identical: every row gets the same images right."
+        return "The runs are identical as far as counts show: every row gets as many images right."
+    better = []
+    worse = []
     for change, title in shown:
         if change.verdict.sure:
-            sure.append(f"{title} {change.verdict.word} on {change.place} by {change.verdict.mean:+.1f}")
-    if not sure:
-        return f"{cause}: no change distinguishable from noise"
-    return f"{cause}: {', '.join(sure)}, more than noise"
+            said = f"{title} {change.verdict.word} on {change.place} by {magnitude(change.verdict.mean)} points"
+            (better if change.verdict.mean > 0 else worse).append(said)
+    sure = "; ".join([*better, *worse])
+    if better and worse:
+        return f"It helped in part: {sure}, more than noise."
+    if better:
+        return f"It helped: {sure}, more than noise."
+    if worse:
+        return f"It did not help: {sure}, more than noise."
+    if all(change.identical for change, _ in shown):
+        return "It changed none of these rows: the same images are right."
+    return "It did not clearly help: no change distinguishable from noise."

@@ -109,12 +109,12 @@ def _which(root: Path) -> str:
     commit = git("rev-parse", "--short", "HEAD", folder=root)
     if commit is None:
         return which
-    which = f"{which}, revision {commit.strip()}"
+    which = f"{which}, git revision {commit.strip()}"
     # Results that were never committed are of no revision; edited params alone do not make them others.
     status = git("status", "--porcelain", "--", str(FILE), folder=root) or ""
     if not status.strip():
         return which
-    return f"{which} with other results"
+    return f"{which}; these results are not committed"
 
 
 def _soup(record: Record) -> str:

@@ -30,7 +30,8 @@ class Record(BaseModel):
     """The content of verdict.json.
 
     Attributes:
-        answer: lines of `wsoup results`.
+        answer: sentences of `wsoup results`, one string for each part.
+        accuracy: per cent of the rows below them, in order: {row, source, xd, dg}; empty in older records.
         params: the sections of params.yaml that the report depends on.
         soup, mode, members: the run's soup, how it is judged, and its texts, all seeds.
         rows: variant -> row -> source, xd, dg and their deviations over seeds, per cent.
@@ -39,6 +40,7 @@ class Record(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     answer: list[str]
+    accuracy: list[dict[str, str | float]] = []
     params: dict[str, Any]
     soup: str
     mode: str

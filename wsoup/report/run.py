@@ -24,7 +24,7 @@ from wsoup.report.memory import memory_of_searches, memory_table
 from wsoup.report.record import PAGE, Record, is_page
 from wsoup.report.results import Results
 from wsoup.report.row_metrics import row_metrics
-from wsoup.report.sentences import answer_lines
+from wsoup.report.sentences import record_accuracy, record_sentences
 from wsoup.report.single_texts import single_texts
 from wsoup.report.tables import Table, TableCells
 from wsoup.report.verdict_table import verdict_table
@@ -48,7 +48,8 @@ class FinishedRun:
             soup = Soup.load(self.artifacts.soup(name, seed=seed))
             members += [member.text for member in soup.members]
         return Record(
-            answer=answer_lines(self.judged),
+            answer=record_sentences(self.judged),
+            accuracy=record_accuracy(self.judged),
             params=self.sections,
             soup=name,
             mode=self.judged.mode,

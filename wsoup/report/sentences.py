@@ -1,13 +1,13 @@
 """The answer in words: what the soup changes, what finetuning with it adds, and how far a head gets."""
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from wsoup.report.answer import JudgedRun, PlaceAnswer
 from wsoup.report.labels import soup_title
 from wsoup.report.results import PLACES
-from wsoup.statistics.advice import in_words, signed
+from wsoup.statistics.words import ahead, in_short
 
 WIDTH = 100
 """Columns of the answer."""
@@ -53,69 +53,92 @@ def _about_soup(judged: JudgedRun, place: PlaceAnswer) -> str:
     for other in ("class_name", "templates"):
         gain = place.gains.get(("soup", other))
         if gain is not None:
-            parts.append(f"Over the {judged.names[other]}: {in_words(gain)}.")
+            parts.append(ahead("the soup", f"the {judged.names[other]}", gain))
     return " ".join(parts)
 
 
 def _about_finetuning(judged: JudgedRun) -> str:
-    """What the run's finetuned method adds to the soup; "" without one."""
+    """What the run's finetuned method gets beside the soup; "" without one."""
     if judged.method is None or judged.method_soup is None:
         return ""
     gains = []
     for role, place in judged.answers.items():
-        gain = place.gains[("finetuned", "soup")]
-        interval = f"[{signed(gain.low)}, {signed(gain.high)}]"
-        gains.append(f"{ON[role]} {signed(gain.mean)} {interval}, {gain.word}")
+        gains.append(f"{ON[role]} {in_short(place.gains['finetuned', 'soup'])}")
     texts = f"the {soup_title(judged.method_soup)}"
+    other = f"the {judged.names['soup']}"
     if judged.method_soup == judged.soup:
-        texts = "it"
+        texts = other
+        other = "the soup alone"
     elif judged.method_soup == "class_name":
         texts = "the class name"
-    soup = judged.names["soup"]
-    return f"Finetuning with {texts} ({judged.method}) adds points to the {soup}: {'; '.join(gains)}."
+    return f"Finetuned with {texts} ({judged.method}), against {other}: {'; '.join(gains)}."
 
 
 def _about_head(judged: JudgedRun) -> str:
-    """Whether a head is better where it has all the classes."""
+    """The head beside the soup, where it has all the classes."""
     got = []
     for role, place in judged.answers.items():
-        if "head" in place.accuracy:
-            got.append(f"{ON[role]} {place.accuracy['head']:.1f} %")
-    figures = ", ".join(got)
-    gain = judged.answers["source"].gains[("head", "soup")]
-    better = "better" if gain.word == "better" else "not reliably better"
-    return f"For photos of exactly these classes a head is {better}: {figures}."
+        gain = place.gains.get(("head", "soup"))
+        if gain is not None:
+            got.append(f"{ON[role]} {place.accuracy['head']:.1f} % ({in_short(gain)})")
+    return f"A head, against the soup: {'; '.join(got)}."
 
 
-def answer_lines(judged: JudgedRun) -> list[str]:
-    """At most 15 lines: the answer in words, then the accuracies of its rows.
+def record_sentences(judged: JudgedRun) -> list[str]:
+    """The answer as verdict.json holds it, a string for each part."""
+    sentences = []
+    for about, text in answer(judged):
+        if about == "source":
+            sentences.append(f"Test images of the source. {text}")
+        elif about in PLACES:
+            sentences.append(f"{about.upper()}. {text}")
+        else:
+            sentences.append(text)
+    return sentences
+
+
+def record_accuracy(judged: JudgedRun) -> list[dict[str, str | float]]:
+    """Per cent of the answer's rows, in order: {row, source, xd, dg}.
 
     A head that does not compete is only in the words, which hold its figures.
     """
-    said = answer(judged)
-    lines = []
-    for part in said:
-        text = part.text
-        if part.about == "source":
-            text = f"Test images of the source. {text}"
-        elif part.about in PLACES:
-            text = f"{part.about.upper()}. {text}"
-        lines += textwrap.wrap(text, width=WIDTH, subsequent_indent="    ")
-    header = [PLACES[role] for role in judged.answers]
-    lines.append(_line("per cent", header))
-    # A head's sentence holds its figures already, and the answer is to fit a screen.
-    told = {part.about for part in said} & {"head"}
+    told = {part.about for part in answer(judged)} & {"head"}
+    rows = []
     for key, name in judged.names.items():
-        cells = []
-        for place in judged.answers.values():
-            accuracy = place.accuracy.get(key)
-            cells.append("" if accuracy is None else f"{accuracy:.2f}")
-        if any(cells) and key not in told:
-            lines.append(_line(name, cells))
+        row: dict[str, str | float] = {"row": name}
+        for role, place in judged.answers.items():
+            if key in place.accuracy:
+                row[role] = round(place.accuracy[key], 2)
+        if len(row) > 1 and key not in told:
+            rows.append(row)
+    return rows
+
+
+def printed(sentences: Sequence[str], accuracy: Sequence[Mapping[str, str | float]]) -> list[str]:
+    """The lines that show an answer: its sentences, wrapped, then the accuracies of its rows."""
+    lines = []
+    for sentence in sentences:
+        lines += textwrap.wrap(sentence, width=WIDTH, subsequent_indent="    ")
+    # A place that no row has is none of this run's.
+    roles = [role for role in PLACES if any(role in row for row in accuracy)]
+    if not roles:
+        return lines
+    lines.append(_line("per cent", [PLACES[role] for role in roles]))
+    for row in accuracy:
+        lines.append(_line(str(row["row"]), [_cell(row.get(role)) for role in roles]))
     return lines
+
+
+def _cell(accuracy: str | float | None) -> str:
+    return "" if accuracy is None else f"{accuracy:.2f}"
 
 
 def _line(first: str, cells: Sequence[str]) -> str:
     """A line of the table under the answer."""
     columns = [f"{cell:>10}" for cell in cells]
     return f"{first[:23]:<24}{''.join(columns)}"
+
+
+def listed(title: str, items: Sequence[str], *, width: int) -> str:
+    """Some texts on one line, cut to some columns."""
+    return textwrap.shorten(f"{title}: {', '.join(items)}", width=width, placeholder=" ...")

@@ -15,6 +15,8 @@ row is not above chance by more than noise, that is said first.
 `advise` is all that callers need; the names of rows are shown as they are given.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,6 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wsoup.statistics.noise import Verdict, compare_images, judge
+from wsoup.statistics.words import in_words, is_or_are, magnitude
 
 HEAD = "head"
 """The row that has seen labelled images of the same classes."""
@@ -45,12 +48,14 @@ class Advice:
         accuracy: of each row, per cent, the mean over datasets.
         gains: of each row but the first, over the first, corrected for their number.
         sentence: the advice in words; it begins with a capital letter and ends in a full stop.
+        in_turn: the advice on all labelled images, if those decided: the figures of `sentence` are its figures.
     """
 
     use: str
     accuracy: Mapping[str, float]
     gains: Mapping[str, Verdict]
     sentence: str
+    in_turn: Advice | None = None
 
 
 def advise(
@@ -86,12 +91,15 @@ def advise(
     # Rounded, because means of equal counts may differ in their last bits; `max` then takes the first, the simplest.
     best = max(accuracy, key=lambda name: round(accuracy[name], 9))
     use = best
+    sure_lead = 0.0
     if HEAD in right:
         lead = compare_images(right[best], right[HEAD]).fixed
+        if lead.interval(confidence)[0] > 0:
+            sure_lead = lead.mean
         doubt = CLOSE * lead.se + 100 * IMAGES / _n_images(right[HEAD])
         if lead.mean <= doubt:
             use = HEAD
-    sentence = _sentence(first, use, best, accuracy=accuracy, gains=gains)
+    sentence = _sentence(first, use, best, accuracy=accuracy, gains=gains, sure_lead=sure_lead)
     chance = not_above_chance(right[best], n_classes=n_classes, confidence=confidence)
     if chance is not None:
         n_images = sum(hits.shape[1] for hits in right[best].values())
@@ -115,7 +123,7 @@ def _advise_in_turn(
     parts = [decided.sentence, judged_on]
     if doubt:
         parts.append(doubt)
-    return Advice(decided.use, held_out.accuracy, held_out.gains, " ".join(parts))
+    return Advice(decided.use, held_out.accuracy, held_out.gains, " ".join(parts), in_turn=decided)
 
 
 def _doubt(rows: Mapping[str, Right], *, use: str, accuracy: Mapping[str, float], confidence: float) -> str:
@@ -172,36 +180,21 @@ def _accuracy(row: Right) -> float:
     return float(np.mean([100.0 * hits.mean() for hits in row.values()]))
 
 
-def _sentence(first: str, use: str, best: str, *, accuracy: Mapping[str, float], gains: Mapping[str, Verdict]) -> str:
+def _sentence(
+    first: str, use: str, best: str, *, accuracy: Mapping[str, float], gains: Mapping[str, Verdict], sure_lead: float
+) -> str:
+    """The advice; `sure_lead`: points by which the best row is ahead of the head, if that is more than noise, else 0."""
     got = {name: f"{percent:.1f} %" for name, percent in accuracy.items()}
     if use == first:
         return f"Keep the {first} alone: {got[first]}; nothing is better."
-    if use != best and got[best] == got[use]:
-        return f"Use the {use}: {got[use]}, as the {best}; but a {use} gains on new images."
-    if use != best:
-        ahead = f"the {best} ({got[best]}) is not reliably ahead"
-        return f"Use the {use}: {got[use]}; {ahead}, and a {use} gains on new images."
-    return f"Use the {use}: {got[use]} instead of {got[first]} with the {first} alone, {in_words(gains[use])}."
-
-
-def in_words(gain: Verdict) -> str:
-    """A gain, its interval and what they mean: ``+4.1 points [+1.9, +6.3], more than noise``."""
-    points = f"{signed(gain.mean)} points [{signed(gain.low)}, {signed(gain.high)}]"
-    meaning = "which may be noise"
-    if gain.sure:
-        meaning = "more than noise"
-    return f"{points}, {meaning}"
-
-
-def signed(value: float) -> str:
-    """A difference with its sign; one that reads as zero has no minus.
-
-    >>> signed(1.25), signed(-0.04)
-    ('+1.2', '+0.0')
-    """
-    # Adding 0.0 turns -0.0 into 0.0.
-    rounded = round(value, 1) + 0.0
-    return f"{rounded:+.1f}"
+    if use == best:
+        return f"Use the {use}: {got[use]} instead of {got[first]} with the {first} alone, {in_words(gains[use])}."
+    if got[best] == got[use]:
+        return f"Use the {use}: {got[use]}, the same as the {best}."
+    verb = is_or_are(best)
+    if sure_lead:
+        return f"Use the {use}: {got[use]}; the {best} ({got[best]}) {verb} ahead, but only by {magnitude(sure_lead)} points."
+    return f"Use the {use}: {got[use]}; the {best} ({got[best]}) {verb} not reliably ahead."
 
 
 def _same_seeds(rows: Mapping[str, Right]) -> dict[str, dict[str, np.ndarray]]:
