@@ -173,7 +173,7 @@ def test_the_runs_soup_is_compared_with_the_runs_soup_before_whatever_its_name_w
     assert line.split()[3:6] == ["50.00", "75.00", "+25.00"]
     assert "members that came (1): c" in shown
     assert "members that went (1): a" in shown
-    assert shown[-1].endswith("report.soup old -> word: word soup better on source by +25.0, more than noise")
+    assert shown[0] == "It helped: word soup better on source by 25.0 points, more than noise."
 
 
 @pytest.mark.parametrize(
@@ -209,11 +209,12 @@ def test_a_row_fewer_is_shown_below_a_caveat_unless_all_are_asked_for(tmp_path):
 
     caveat = "HEAD holds another machine's figures (DVC has no results of it here); commit a run of your own"
     shown = compare(root=tmp_path)
-    assert shown.splitlines()[0] == caveat
+    identical = "The runs are identical as far as counts show: none differs."
+    assert shown.splitlines()[:2] == [identical, caveat]
     assert rows(shown) == ["word soup", "coop"]
     assert rows(compare(root=tmp_path, everything=True)) == ["word soup", "coop", "head ridge"]
     alone = compare(WORKSPACE, WORKSPACE, root=tmp_path)
-    assert alone.splitlines()[0] == "params: the same in both"
+    assert alone.splitlines()[:2] == [identical, "params: the same in both"]
     assert rows(alone) == ["word soup", "coop", "head ridge"]
 
 
@@ -223,25 +224,45 @@ def test_rows_that_no_edit_feeds_are_named_once_and_only_if_noise_does_not_expla
     after = {WHOLE: {1: 220}, "waffle": {1: 200}, "gpt": {1: 201}, "class_name": {1: 200}}
     shown = compared({"counts": before}, {"counts": after, "k0": 8})
     assert "params: soups.old.k0 4 -> 8, soups.word.k0 4 -> 8" in shown
-    (others,) = [line for line in shown if line.startswith("other rows that changed")]
-    assert others == (
-        "other rows that changed by more than noise: 1 of 2 that changed: pretrained/waffle, source: -25.0"
-    )
+    (others,) = [line for line in shown if line.startswith("all other rows: ")]
+    assert others == "all other rows: 2 of 3 changed, by more than noise: pretrained/waffle, source: -25.0"
 
 
 def test_the_surest_of_other_changes_comes_first(compared):
     """From a half to 65, 90 and 77.5 % of the images; the line has room for one."""
     before = {"a": {1: 200}, "b": {1: 200}, "c": {1: 200}}
     shown = compared({"counts": before}, {"counts": {"a": {1: 260}, "b": {1: 360}, "c": {1: 310}}})
-    (others,) = [line for line in shown if line.startswith("other rows that changed")]
-    assert others.endswith(": 3 of 3 that changed: pretrained/b, source: +40.0, ...")
+    (others,) = [line for line in shown if line.startswith("all other rows: ")]
+    assert others.startswith("all other rows: 3 of 3 changed, by more than noise: pretrained/b, source: +40.0, ")
+
+
+@pytest.mark.parametrize(
+    ("n_correct", "first"),
+    [
+        (300, "It helped: word soup better on source by 25.0 points, more than noise."),
+        (100, "It did not help: word soup worse on source by 25.0 points, more than noise."),
+        (203, "It did not clearly help: no change distinguishable from noise."),
+    ],
+)
+def test_the_first_line_says_whether_it_helped(compared, n_correct, first):
+    shown = compared({"counts": {WHOLE: {1: 200}}}, {"counts": {WHOLE: {1: n_correct}}, "k0": 8})
+    assert shown[0] == first
+
+
+def test_rows_of_the_same_soup_or_method_in_other_modes_are_counted_by_themselves(compared):
+    before = {WHOLE: {1: 200}, "word_soup": {1: 200}, "word_soup_offsets": {1: 200}, "waffle": {1: 200}}
+    after = {WHOLE: {1: 203}, "word_soup": {1: 201}, "word_soup_offsets": {1: 200}, "waffle": {1: 200}}
+    shown = compared({"counts": before}, {"counts": after, "k0": 8})
+    assert "other modes and texts of these: 1 of 2 changed, none by more than noise" in shown
+    assert "all other rows: 0 of 1 changed" in shown
 
 
 def test_datasets_with_other_test_images_are_named_and_not_compared(compared):
     shown = compared({"counts": {WHOLE: {1: 200}}}, {"counts": {WHOLE: {1: 300}}, "images": "others"})
     assert "not compared, because their test images differ: photo" in shown
     assert not [line for line in shown if line.startswith("word soup, source")]
-    assert shown[-1] == "no param changed: no change distinguishable from noise"
+    assert shown[0] == "Nothing to compare: the runs share none of these rows on the same test images."
+    assert not [line for line in shown if line.startswith("not in HEAD")], "it is there"
 
 
 def test_a_dataset_of_one_run_alone_has_no_other_images(compared):
@@ -252,7 +273,7 @@ def test_a_dataset_of_one_run_alone_has_no_other_images(compared):
 def test_a_value_is_shown_whole_up_to_24_characters(compared):
     counts = {"counts": {WHOLE: {1: 200}}}
     shown = compared(counts, counts | {"k0": 24 * "x"})
-    assert shown[1] == f"params: soups.old.k0 4 -> {24 * 'x'}, soups.word.k0 4 -> {24 * 'x'}"
+    assert shown[2] == f"params: soups.old.k0 4 -> {24 * 'x'}, soups.word.k0 4 -> {24 * 'x'}"
 
 
 def test_a_section_that_no_report_depends_on_is_no_edit(tmp_path):

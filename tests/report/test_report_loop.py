@@ -198,7 +198,7 @@ def test_compare_shows_first_what_an_edited_param_feeds(param, value, first, pro
     file.write_text(json.dumps(record))
     copy.write_params(params)
     shown = compare(root=copy.folder).splitlines()
-    assert shown[0] == "The runs are identical: every row gets the same images right."
+    assert shown[0] == "The runs are identical: the same images are right, and no count differs."
     assert shown[1].startswith(f"params: {param} ")
     places = [line.partition(", ") for line in shown if re.search(r"\+0\.00 +identical$", line)]
     assert list(dict.fromkeys(title for title, _, _ in places)) == first

@@ -11,8 +11,8 @@ import numpy as np
 
 from wsoup.report.results import PLACES
 from wsoup.report.revisions import Counts, Revision, RowKey, TestImages
-from wsoup.statistics.words import interval, worded
 from wsoup.statistics.noise import Comparison, Estimate, Verdict, compare_counts, compare_images, judge
+from wsoup.statistics.words import interval, worded
 
 CONFIDENCE = 0.95
 """Confidence of all intervals between two revisions; `report.confidence` is about one run."""
@@ -41,10 +41,9 @@ class Change(NamedTuple):
     @property
     def interval(self) -> str:
         """The interval of the change and its verdict, in columns."""
+        text = f"{interval(self.verdict):<16} {worded(self.verdict)}"
         if self.identical:
             text = "identical"
-        else:
-            text = f"{interval(self.verdict):<16} {worded(self.verdict)}"
         if self.by_image:
             return text
         return f"{text} (from counts)"

@@ -1,4 +1,4 @@
-"""What `wsoup compare` prints of two revisions: did it help, the edited params, the rows that these feed, the others."""
+"""What `wsoup compare` prints of two revisions: whether an edit helped, the rows it feeds, the others in a line."""
 
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -74,7 +74,7 @@ def _changes_of(
         key_before = _key_before(row.key, before=before, after=after)
         of_row = changes(before, after, keys=[(key_before, row.key)])
         shown += [(change, row.title) for change in of_row]
-        if not of_row and row.key in after.counts:
+        if row.key in after.counts and key_before not in before.counts:
             new.append(row.title)
     return shown, new
 
@@ -211,19 +211,22 @@ def _datasets(revision: Revision) -> dict[str, TestImages]:
 
 def _conclusion(shown: Sequence[tuple[Change, str]], *, others: Sequence[Change]) -> str:
     """Whether it helped: the rows that are shown first, and whether anything changed at all."""
-    if not shown and not others:
-        return "Nothing to compare: the two runs share no row on the same test images."
+    if not shown:
+        return "Nothing to compare: the runs share none of these rows on the same test images."
     all_changes = [*(change for change, _ in shown), *others]
     if all(change.identical for change in all_changes):
-        if all(change.by_image for change in all_changes):
-            return "The runs are identical: every row gets the same images right."
-        return "The runs are identical as far as counts show: every row gets as many images right."
-    better = []
-    worse = []
+        if all(change.by_image for change, _ in shown):
+            return "The runs are identical: the same images are right, and no count differs."
+        return "The runs are identical as far as counts show: none differs."
+    better: list[str] = []
+    worse: list[str] = []
     for change, title in shown:
         if change.verdict.sure:
             said = f"{title} {change.verdict.word} on {change.place} by {magnitude(change.verdict.mean)} points"
-            (better if change.verdict.mean > 0 else worse).append(said)
+            if change.verdict.mean > 0:
+                better.append(said)
+            else:
+                worse.append(said)
     sure = "; ".join([*better, *worse])
     if better and worse:
         return f"It helped in part: {sure}, more than noise."

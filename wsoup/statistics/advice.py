@@ -183,7 +183,7 @@ def _accuracy(row: Right) -> float:
 def _sentence(
     first: str, use: str, best: str, *, accuracy: Mapping[str, float], gains: Mapping[str, Verdict], sure_lead: float
 ) -> str:
-    """The advice; `sure_lead`: points by which the best row is ahead of the head, if that is more than noise, else 0."""
+    """The advice; `sure_lead`: points by which the best row is ahead of the head by more than noise, or 0."""
     got = {name: f"{percent:.1f} %" for name, percent in accuracy.items()}
     if use == first:
         return f"Keep the {first} alone: {got[first]}; nothing is better."
@@ -193,7 +193,8 @@ def _sentence(
         return f"Use the {use}: {got[use]}, the same as the {best}."
     verb = is_or_are(best)
     if sure_lead:
-        return f"Use the {use}: {got[use]}; the {best} ({got[best]}) {verb} ahead, but only by {magnitude(sure_lead)} points."
+        only = f"only by {magnitude(sure_lead)} points"
+        return f"Use the {use}: {got[use]}; the {best} ({got[best]}) {verb} ahead, but {only}."
     return f"Use the {use}: {got[use]}; the {best} ({got[best]}) {verb} not reliably ahead."
 
 
