@@ -13,6 +13,7 @@ from wsoup.disk import store
 from wsoup.evaluate.right import pack_right
 from wsoup.report.gains import gains, pairs
 from wsoup.report.tables import Table, TableCells
+from wsoup.statistics.noise import Verdict
 
 
 def only(table: Table, method: str, over: str) -> TableCells:
@@ -57,6 +58,14 @@ def test_rows_whose_right_images_are_kept_are_compared_by_image(tmp_path):
     again = only(gains(results(), folder=tmp_path, confidence=0.95), "Word soup", "CLIP ZS")
     assert again["compared by"] == "counts"
     assert again["XD mean low"] == by_count["XD mean low"]
+
+
+def test_a_comparison_of_the_table_of_verdicts_has_its_interval_here_too(tmp_path):
+    pair = (("pretrained", "word_soup"), ("pretrained", "class_name"))
+    known = {(*pair, "xd"): Verdict(5.0, 1.5, 8.5, p=0.01, level=0.025, word="better")}
+    line = only(gains(results(), folder=tmp_path, confidence=0.95, known=known), "Word soup", "CLIP ZS")
+    assert [line["XD mean low"], line["XD mean high"]] == [1.5, 8.5]
+    assert line["source low"] < 0 < line["source high"]
 
 
 def test_a_row_that_is_not_comparable_marks_the_gain(tmp_path):

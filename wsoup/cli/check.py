@@ -52,3 +52,7 @@ def check_command(
         console.plain(f"error: {text}")
     if errors or any(finding.kind == "error" for finding in every):
         raise typer.Exit(1)
+    if every:
+        console.plain("no errors; next: dvc repro")
+    else:
+        console.plain("no problems; next: dvc repro")

@@ -131,13 +131,27 @@ def too_large(stages: dict[str, Planned], *, memory: float) -> list[str]:
     return sentences
 
 
+def duration(of_hours: float) -> str:
+    """Hours, or minutes where hours would read as nothing.
+
+    >>> duration(2.5), duration(0.5), duration(0.001)
+    ('2.5 h', '30 min', '0.1 min')
+    """
+    minutes = 60 * of_hours
+    if minutes >= 60:
+        return f"{of_hours:,.1f} h"
+    if minutes >= 1:
+        return f"{minutes:.0f} min"
+    return f"{minutes:.1f} min"
+
+
 def show(stages: dict[str, Planned], notes: list[str], *, console: Console) -> None:
-    """Print a line for each stage that runs and the sum of hours, then what is cached, and notes."""
+    """Print a line for each stage that runs and the sum of times, then what is cached, and notes."""
     table = Table(box=None, pad_edge=False)
     # Folded, since a name that is cut off cannot be copied into `dvc repro`.
     for column in ("stage", "why"):
         table.add_column(column, overflow="fold")
-    for column in ("texts x classes", "images", "hours"):
+    for column in ("texts x classes", "images", "time"):
         table.add_column(column, overflow="fold", justify="right")
     cached = []
     total = 0.0
@@ -150,8 +164,8 @@ def show(stages: dict[str, Planned], notes: list[str], *, console: Console) -> N
         texts = ""
         if need.texts and need.classes:
             texts = f"{need.texts:,} x {need.classes:,}"
-        table.add_row(escape(stage), escape(planned.why), texts, f"{need.images:,}", f"{planned.hours:,.2f}")
-    table.add_row("all", "", "", "", f"{total:,.2f}", style="bold")
+        table.add_row(escape(stage), escape(planned.why), texts, f"{need.images:,}", duration(planned.hours))
+    table.add_row("all", "", "", "", duration(total), style="bold")
     console.print(table, highlight=False)
     for text in (f"cached: {', '.join(cached) or 'nothing'}", *notes):
         console.print(text, highlight=False, markup=False)

@@ -67,6 +67,7 @@ class JudgedRun:
         mode: in which the soup is judged.
         names: rows of the answer, in its order: key in metrics.json -> name in sentences.
         answers: by role.
+        modes: in which each soup is judged.
         comparisons: of every soup, in the order of soups, rivals and roles.
         right: images that the run's soup gets right, all seeds together.
         confidence: of all intervals.
@@ -79,6 +80,7 @@ class JudgedRun:
     names: Mapping[str, str]
     answers: Mapping[str, PlaceAnswer]
     comparisons: Sequence[SoupVerdict]
+    modes: Mapping[str, str]
     right: Right
     confidence: float
 
@@ -151,6 +153,7 @@ def judge_run(
         names=names,
         answers=answers,
         comparisons=compare_soups(by_soup, soups=soups, places=places, confidence=report.confidence),
+        modes={name: judged_mode(name, mode=report.mode) for name in by_soup},
         right=rows["soup"],
         confidence=report.confidence,
     )

@@ -13,15 +13,19 @@ import numpy as np
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.right import FILE, Right, right_by_row
+from wsoup.evaluate.rows import row_name
 from wsoup.paper import tables as paper
+from wsoup.report.answer import JudgedRun
 from wsoup.report.beside_paper import Beside, ShownRow, beside_paper
 from wsoup.report.labels import TableRow
 from wsoup.report.results import PLACES, Cells, Results
 from wsoup.report.tables import MARK, Table, TableCells
-from wsoup.statistics.noise import Comparison, compare_counts, compare_images
+from wsoup.statistics.noise import Comparison, Estimate, Verdict, compare_counts, compare_images, judge
 
 Key = tuple[str, str]
 """Variant and key of a row, or method and mode of one in a file of right images."""
+ComparisonKey = tuple[Key, Key, str]
+"""A row, another one, and a role."""
 OURS = ("descriptor_soup", "descriptor_soup_offsets", "word_soup", "word_soup_score_mean")
 """The soups of the paper's zero-shot table."""
 BASELINES = ("class_name", "ensemble", "gpt_centroids", "gpt_score_mean", "random_descriptors", "waffle")
@@ -41,21 +45,51 @@ class _Side(NamedTuple):
     theirs: Mapping[str, Beside]
 
 
-def gains(results: Results, *, folder: Path, confidence: float) -> Table:
+class _Difference(NamedTuple):
+    """One row over another: by role, and whether images are compared or counts."""
+
+    ours: _Side
+    baseline: _Side
+    estimates: Mapping[str, Estimate]
+    compared_by: str
+
+
+def known_verdicts(judged: JudgedRun) -> dict[ComparisonKey, Verdict]:
+    """The verdicts on soups that the table of verdicts shows, by the keys of this table's rows."""
+    verdicts: dict[ComparisonKey, Verdict] = {}
+    others = {"class_name": (PRETRAINED, "class_name"), "ensemble": (PRETRAINED, "ensemble")}
+    for comparison in judged.comparisons:
+        row = row_name(comparison.soup)
+        if judged.modes[comparison.soup] == "score_mean":
+            row = f"{row}_score_mean"
+        if comparison.rival in others:
+            verdicts[(PRETRAINED, row), others[comparison.rival], comparison.role] = comparison.fixed
+    return verdicts
+
+
+def gains(
+    results: Results, *, folder: Path, confidence: float, known: Mapping[ComparisonKey, Verdict] | None = None
+) -> Table:
     """Differences of rows on source, XD and DG with their intervals, beside the paper's differences.
 
     Args:
         results: the run.
         folder: of its results, for the images that rows get right.
-        confidence: of each interval by itself.
+        confidence: of intervals, corrected for the differences of one row on one place.
+        known: row (variant, row), other row and role -> the verdict of the table of verdicts, which is shown here, too.
     """
     right = {variant: _read_right(folder, variant) for variant in results.variants}
-    lines: list[TableCells] = []
+    differences: dict[tuple[Key, Key], _Difference] = {}
     for ours, baseline in pairs():
         first = _side(results, ours, right=right)
         second = _side(results, baseline, right=right)
         if first is not None and second is not None:
-            lines.append(_line(results, first, second, confidence=confidence))
+            differences[ours, baseline] = _difference(results, first, second)
+    intervals = dict(known or {}) | _judged(differences, known=known or {}, confidence=confidence)
+    lines: list[TableCells] = []
+    for (ours, baseline), difference in differences.items():
+        verdicts = {role: intervals[ours, baseline, role] for role in difference.estimates}
+        lines.append(_line(results, difference, verdicts=verdicts))
     columns = ["method", "over"]
     for place in PLACES.values():
         shown = set().union(*lines)
@@ -80,7 +114,8 @@ def _notes(lines: Sequence[TableCells], *, confidence: float) -> list[str]:
     """What a reader of the table must know."""
     notes = [
         f"Differences in points; low to high is the {confidence:.0%} interval over images and seeds, datasets held "
-        "fixed. Each interval stands for itself: some exclude 0 by chance. The table of verdicts corrects for that.",
+        "fixed, corrected (Holm) for the differences of one row on one place; a comparison that the table of verdicts "
+        "has, too, has its interval. Soups are means over seeds here: the answer's has the members of all seeds.",
         f"Compared by {BY_COUNT}: the images that the two rows get right are not kept, and the interval is too wide.",
     ]
     shown = set().union(*lines)
@@ -130,28 +165,55 @@ def _papers_figures(results: Results, variant: str, row: TableRow) -> Mapping[st
     return {}
 
 
-def _line(results: Results, ours: _Side, baseline: _Side, *, confidence: float) -> TableCells:
-    """One difference everywhere."""
-    cells: dict[str, object] = {"method": ours.row.label, "over": baseline.row.label}
+def _difference(results: Results, ours: _Side, baseline: _Side) -> _Difference:
+    """One difference everywhere, before its interval is corrected."""
+    estimates = {}
     compared_by = BY_IMAGE
-    for role, place in PLACES.items():
+    for role in PLACES:
         names = results.datasets(role)
         comparison, by = _compare(ours, baseline, names=names, seeds=results.seeds)
         if comparison is None:
             continue
         if by == BY_COUNT:
             compared_by = BY_COUNT
-        estimate = comparison.fixed
-        low, high = estimate.interval(confidence)
-        cells |= {place: estimate.mean, f"{place} low": low, f"{place} high": high}
+        estimates[role] = comparison.fixed
+    return _Difference(ours, baseline, estimates, compared_by)
+
+
+def _judged(
+    differences: Mapping[tuple[Key, Key], _Difference],
+    *,
+    known: Mapping[ComparisonKey, Verdict],
+    confidence: float,
+) -> dict[ComparisonKey, Verdict]:
+    """Verdicts on all differences that are not known yet, those of one row on one place corrected together."""
+    questions: dict[tuple[Key, str], dict[ComparisonKey, Estimate]] = {}
+    for (ours, baseline), difference in differences.items():
+        for role, estimate in difference.estimates.items():
+            key = (ours, baseline, role)
+            if key not in known:
+                questions.setdefault((ours, role), {})[key] = estimate
+    verdicts: dict[ComparisonKey, Verdict] = {}
+    for asked in questions.values():
+        verdicts |= zip(asked, judge(list(asked.values()), confidence=confidence), strict=True)
+    return verdicts
+
+
+def _line(results: Results, difference: _Difference, *, verdicts: Mapping[str, Verdict]) -> TableCells:
+    """One difference everywhere; `verdicts` by role."""
+    ours, baseline, _, compared_by = difference
+    cells: dict[str, object] = {"method": ours.row.label, "over": baseline.row.label}
+    for role, verdict in verdicts.items():
+        place = PLACES[role]
+        cells |= {place: verdict.mean, f"{place} low": verdict.low, f"{place} high": verdict.high}
         # The source has no mean: its column is the dataset's own.
-        column = names[0] if role == "source" else place
+        column = results.datasets(role)[0] if role == "source" else place
         first = ours.theirs.get(column)
         second = baseline.theirs.get(column)
         if first is not None and second is not None:
             figure = first.figure - second.figure
             cells[f"{place} (paper)"] = round(figure, 2)
-            cells[f"{place} (diff)"] = estimate.mean - figure
+            cells[f"{place} (diff)"] = verdict.mean - figure
             if first.unlike or second.unlike:
                 cells[f"{place} (mark)"] = MARK
     cells["compared by"] = compared_by

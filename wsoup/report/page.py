@@ -43,7 +43,8 @@ ROLES = {
     "dg": "The source's classes in another style (DG)",
 }
 FIGURES = {
-    "gains": "Points gained over the class name only; bars are intervals over images and seeds, datasets held fixed.",
+    "gains": "Points gained over the class name only; bars are {confidence:.0%} intervals over images and seeds, "
+    "datasets held fixed, corrected (Holm) on each place: {corrected}; another soup for its rivals.",
     "candidates": "Every candidate on the source's few-shot training images, first seed; the grey rule is the class "
     "name alone.",
     "transfer": "Each point is one descriptor that nobody selected.",
@@ -78,7 +79,7 @@ def write_page(path: str | Path, *, root: str | Path = ".", title: str = TITLE) 
         "which": _which(artifacts.root),
         "soup": _soup(record),
         "sentences": _sentences(run),
-        "figures": _figures(artifacts),
+        "figures": _figures(artifacts, judged=run.judged),
         "errors_first": _is_about_soup(run.judged),
         "errors": worst_errors(artifacts, params=run.params),
         "tables": _shown_tables(run),
@@ -138,15 +139,24 @@ def _sentences(run: FinishedRun) -> list[tuple[str, str]]:
     return sentences
 
 
-def _figures(artifacts: Artifacts) -> list[dict[str, object]]:
+def _figures(artifacts: Artifacts, *, judged: JudgedRun) -> list[dict[str, object]]:
     """Every figure that has data, as stage `report` wrote it."""
     figures: list[dict[str, object]] = []
     for name, caption in FIGURES.items():
         path = store.require(artifacts.reports / "plots" / f"{name}.json", made_by="report")
         points = store.read_json(path)
         if points:
+            if name == "gains":
+                caption = caption.format(confidence=judged.confidence, corrected=_corrected(judged))
             figures.append({"name": name, "caption": caption, "spec": figure(name, points)})
     return figures
+
+
+def _corrected(judged: JudgedRun) -> str:
+    """What the intervals of the answer's rows are corrected for."""
+    if any(place.advice for place in judged.answers.values()):
+        return "the rows of the answer for their number"
+    return "the run's soup for its comparisons with class name and templates; what stands beside it for its own"
 
 
 def _shown_tables(run: FinishedRun) -> list[Table]:

@@ -18,7 +18,7 @@ from wsoup.report import plots, plots_landscape, plots_training
 from wsoup.report.accuracy import averages, finetuned_table, paper_tables, zero_shot_table
 from wsoup.report.answer import JudgedRun, judge_run, metrics
 from wsoup.report.counts import counts
-from wsoup.report.gains import gains
+from wsoup.report.gains import gains, known_verdicts
 from wsoup.report.load import RunParams, load_results, recorded
 from wsoup.report.memory import memory_of_searches, memory_table
 from wsoup.report.record import PAGE, Record, is_page
@@ -137,7 +137,9 @@ def tables(run: FinishedRun) -> list[Table]:
     """Every table of a run, in the order of the page."""
     results = run.results
     tables = [verdict_table(run.judged), zero_shot_table(results)]
-    gained = gains(results, folder=run.artifacts.results, confidence=run.params.report.confidence)
+    known = known_verdicts(run.judged)
+    confidence = run.params.report.confidence
+    gained = gains(results, folder=run.artifacts.results, confidence=confidence, known=known)
     # A run without the paper's soups has none of these rows.
     if gained.rows:
         tables.append(gained)

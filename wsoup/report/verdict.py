@@ -1,8 +1,8 @@
 """Whether each soup is better than its rivals by more than noise.
 
 Every soup is compared, seed by seed, with the class name alone, the 80 templates, as many random texts from its pool, a
-soup of kind `sample` from that pool, and Algorithm 2 (the soup `word`). These comparisons are corrected together
-(Holm); those with datasets resampled are a family of their own.
+soup of kind `sample` from that pool, and Algorithm 2 (the soup `word`). What one soup does on one place is a question:
+its comparisons there are corrected together (Holm); those with datasets resampled are a family of their own.
 """
 
 from collections.abc import Mapping, Sequence
@@ -103,9 +103,12 @@ def _rivals(name: str, *, soups: Mapping[str, SoupParams], rows: Mapping[str, Ri
 
 
 def _verdicts(estimates: Mapping[ComparisonKey, Estimate], *, confidence: float) -> dict[ComparisonKey, Verdict]:
-    """Verdicts corrected together, with `NO_GAIN`."""
-    judged = judge(list(estimates.values()), confidence=confidence)
-    verdicts = dict(zip(estimates, judged, strict=True))
+    """Verdicts, corrected for the rivals of each soup on each place, with `NO_GAIN`."""
+    verdicts: dict[ComparisonKey, Verdict] = {}
+    for question in dict.fromkeys((name, role) for name, _, role in estimates):
+        asked = {key: estimate for key, estimate in estimates.items() if (key[0], key[2]) == question}
+        judged = judge(list(asked.values()), confidence=confidence)
+        verdicts |= dict(zip(asked, judged, strict=True))
     # All verdicts are needed first: whether a soup gains at all is its verdict over the class name.
     said = {}
     for (name, rival, role), verdict in verdicts.items():

@@ -35,7 +35,7 @@ def verdict_table(judged: JudgedRun) -> Table:
             rows.append(what | _cells(gain))
     for comparison in judged.comparisons:
         what = {
-            "soup": soup_title(comparison.soup),
+            "soup": _title(comparison.soup, judged=judged),
             "over": RIVALS[comparison.rival],
             "on": PLACES[comparison.role],
         }
@@ -44,6 +44,12 @@ def verdict_table(judged: JudgedRun) -> Table:
         cells |= _over_datasets(comparison.resampled)
         rows.append(what | cells)
     return Table("verdict", "Is it more than noise?", columns=COLUMNS, rows=rows, notes=_notes(judged))
+
+
+def _title(soup: str, *, judged: JudgedRun) -> str:
+    """A soup judged seed by seed; the run's own stands above with all seeds, which is another comparison."""
+    title = soup_title(soup)
+    return f"{title}, mean over seeds" if soup == judged.soup else title
 
 
 def _cells(verdict: Verdict) -> dict[str, object]:
@@ -73,8 +79,8 @@ def _notes(judged: JudgedRun) -> list[str]:
         f"The first lines are the answer's: the {soup} that this run is about (report.soup), with the members of all "
         "seeds together, and what stands beside it. On each place its own comparisons are corrected together (Holm), "
         "and so are the others.",
-        "All other lines are means over seeds; their p and intervals are corrected (Holm) for these "
-        f"{len(judged.comparisons)} comparisons.",
+        "All other lines are means over seeds; their p and intervals are corrected (Holm) for the rivals of one soup "
+        "on one place.",
         f"The {soup} is judged as a {judged.mode.replace('_', ' ')}.",
         "Source: its test images. XD: datasets with other classes. DG: the source's classes in other styles.",
         "Depends on: the one dataset without which the verdict would be noise or the gain would change sign.",
