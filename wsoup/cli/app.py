@@ -15,7 +15,7 @@ import wsoup
 from wsoup.base.errors import not_installed
 from wsoup.cli import report
 from wsoup.cli.check import check_command
-from wsoup.cli.common import Terminal
+from wsoup.cli.common import Terminal, require_pipeline_folder
 from wsoup.cli.photos import classify_command, try_command
 from wsoup.cli.profiles import profile_app
 from wsoup.cli.shots import shots_command
@@ -96,7 +96,9 @@ def init_command(
 def packages_command(
     accept: Annotated[bool, typer.Option("--accept", help="Record the installed versions.")] = False,
 ) -> None:
-    """Show the packages that decide numbers; exit code 1 if the results were made with other versions.
+    """List the packages whose version can change results.
+
+    Exits with 1 if the installed versions are not the recorded ones.
 
     After `--accept`, `dvc repro` repeats the stages that depend on changed packages (data/packages.yaml).
 
@@ -124,6 +126,7 @@ def plan_command(
 
     Example: wsoup plan --device h100
     """
+    require_pipeline_folder()
     from wsoup.params.reading import read_yaml
 
     # A missing file is said before a missing package.
@@ -142,6 +145,7 @@ def cache_command(
 
     Example: wsoup cache --prune
     """
+    require_pipeline_folder()
     from wsoup.pipeline import cache
 
     entries = cache.look()

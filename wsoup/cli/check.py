@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from wsoup.base.errors import MissingError, WsoupError
-from wsoup.cli.common import ParamsFile, Terminal
+from wsoup.cli.common import ParamsFile, Terminal, require_pipeline_folder
 
 
 def check_command(
@@ -19,6 +19,8 @@ def check_command(
     """
     from wsoup.params.reading import read_yaml
 
+    if params == Path("params.yaml"):
+        require_pipeline_folder()
     # A missing file is said before a missing package.
     read_yaml(params)
     from wsoup.disk import code

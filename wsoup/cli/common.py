@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.segment import Segment
 from rich.text import Text
 
-from wsoup.base.errors import ParamsError
+from wsoup.base.errors import MissingError, ParamsError
 from wsoup.disk.files import shown
 
 UNCUT = 100_000
@@ -33,6 +33,19 @@ Names = Annotated[
     typer.Option("--classes", help="A text file of class names: folder, a tab, name (default: by the folders' names)."),
 ]
 Template = Annotated[str | None, typer.Option(help="Prompt template with one {} (default: the soup's).")]
+
+
+def require_pipeline_folder() -> None:
+    """Say the same cure whatever the command, where there is neither params.yaml nor dvc.yaml.
+
+    Raises:
+        MissingError: this is not a pipeline folder.
+    """
+    if not Path("params.yaml").is_file() and not Path("dvc.yaml").is_file():
+        raise MissingError(
+            f"{Path.cwd()} is not a pipeline folder: it has neither params.yaml nor dvc.yaml; run `wsoup init FOLDER`, "
+            "which makes one, or go to yours"
+        )
 
 
 def _three(text: str) -> tuple[float, ...]:

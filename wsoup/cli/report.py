@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from wsoup.base.errors import MissingError
-from wsoup.cli.common import Force, check_ending, claim, visible
+from wsoup.cli.common import Force, check_ending, claim, require_pipeline_folder, visible
 
 Everything = Annotated[bool, typer.Option("--all", help="All tables and rows, not only the answer.")]
 
@@ -18,8 +17,7 @@ def results_command(everything: Everything = False) -> None:
     from wsoup.report.sentences import printed
 
     here = Path()
-    if not Path("params.yaml").is_file():
-        raise MissingError("there is no params.yaml here; run in a pipeline folder, which `wsoup init FOLDER` makes")
+    require_pipeline_folder()
     with as_written():
         record = load_record(here)
         lines = [*printed(record.answer, record.accuracy), *edited(record, root=here)]
@@ -48,6 +46,7 @@ def report_command(
     from wsoup.report.page import TITLE, write_page
     from wsoup.report.record import as_written, is_page
 
+    require_pipeline_folder()
     if figure is not None:
         from wsoup.report.svg import write_figure
 
@@ -79,5 +78,6 @@ def compare_command(
     from wsoup.report.compare import compare
     from wsoup.report.record import as_written
 
+    require_pipeline_folder()
     with as_written():
         print(visible(compare(first, second, everything=everything)))

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from wsoup.base.errors import MismatchError, MissingError
+from wsoup.cli.common import require_pipeline_folder
 
 SHOTS = (1, 2, 4, 8, 16)
 """The numbers of few-shot images in the paper's figure; those above ``fewshot.shots`` of params.yaml are left out."""
@@ -19,6 +20,7 @@ def shots_command() -> None:
 
     Example: wsoup shots > shots.csv
     """
+    require_pipeline_folder()
     from wsoup.disk.store import fingerprint
     from wsoup.params.reading import read_yaml
 

@@ -1,0 +1,30 @@
+"""What to do next: in a folder without a pipeline, and after a check that found nothing."""
+
+from __future__ import annotations
+
+import pytest
+from run_cli import run
+
+from wsoup.pipeline.plan import duration
+
+COMMANDS = ("results", "report", "compare", "check", "plan", "cache", "shots")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_gives_the_same_cure_in_a_bare_folder(in_tmp, command):
+    code, printed, errors = run(command)
+    assert (code, printed) == (1, "")
+    assert errors == (
+        f"error: {in_tmp} is not a pipeline folder: it has neither params.yaml nor dvc.yaml; run `wsoup init FOLDER`, "
+        "which makes one, or go to yours\n"
+    )
+
+
+def test_no_time_is_shown_as_nothing():
+    assert [duration(hours) for hours in (30.04, 1, 0.5, 5 / 3600)] == ["30.0 h", "1.0 h", "30 min", "0.1 min"]
+
+
+def test_a_check_without_problems_names_the_next_step(project, tmp_path):
+    copy = project.copy(tmp_path / "project")
+    *_, last = copy.run("wsoup", "check").splitlines()
+    assert last.endswith("; next: dvc repro")
