@@ -16,39 +16,42 @@ from PIL import Image
 from torchvision.transforms import RandomResizedCrop
 
 from wsoup.base.errors import ChangedError, DataError, MissingError
+from wsoup.core.draws import named_generator
 from wsoup.disk.store import sha256_file
+from wsoup.finetune import batches
 from wsoup.finetune.augment import FewShotImages, crop_box
-from wsoup.finetune.batches import batch_positions, wrapped_positions
+from wsoup.finetune.batches import ClassImages, batch_positions, wrapped_positions
 from wsoup.finetune.loading import Batches
 from wsoup.finetune.params import AugmentParams
 from wsoup.finetune.training_set import TrainingSet, start_words
 
 LABELS = np.repeat(np.arange(5), 3)
+IMAGES = ClassImages(LABELS)
 
 
 @given(seed=st.integers(0, 9), iteration=st.integers(0, 500), size=st.integers(1, 9))
 @settings(max_examples=50, deadline=None)
 def test_a_batch_has_distinct_classes_and_depends_on_seed_and_iteration_alone(seed, iteration, size):
-    batch = batch_positions(LABELS, batch_size=size, seed=seed, iteration=iteration)
+    batch = batch_positions(IMAGES, batch_size=size, seed=seed, iteration=iteration)
     assert len(batch) == min(size, 5)
     assert len(set(LABELS[batch])) == len(batch)
-    assert np.array_equal(batch, batch_positions(LABELS, batch_size=size, seed=seed, iteration=iteration))
+    assert np.array_equal(batch, batch_positions(IMAGES, batch_size=size, seed=seed, iteration=iteration))
 
 
 def test_every_class_and_image_appears_before_any_repeats():
     """Five classes in batches of five: after three rounds every image was seen once, after six twice."""
-    seen = Counter(int(i) for t in range(6) for i in batch_positions(LABELS, batch_size=5, seed=1, iteration=t))
+    seen = Counter(int(i) for t in range(6) for i in batch_positions(IMAGES, batch_size=5, seed=1, iteration=t))
     assert set(seen.values()) == {2}
-    half = Counter(int(i) for t in range(3) for i in batch_positions(LABELS, batch_size=5, seed=1, iteration=t))
+    half = Counter(int(i) for t in range(3) for i in batch_positions(IMAGES, batch_size=5, seed=1, iteration=t))
     assert set(half.values()) == {1}
-    assert len({tuple(batch_positions(LABELS, batch_size=5, seed=seed, iteration=0)) for seed in range(9)}) > 1
+    assert len({tuple(batch_positions(IMAGES, batch_size=5, seed=seed, iteration=0)) for seed in range(9)}) > 1
 
 
 def orders(sampler, *, seed: int, iterations: range) -> dict[int, list[int]]:
     """In which order each of five classes shows its images, all five in every batch."""
     shown: dict[int, list[int]] = {c: [] for c in range(5)}
     for t in iterations:
-        for i in sampler(LABELS, batch_size=5, seed=seed, iteration=t).tolist():
+        for i in sampler(IMAGES, batch_size=5, seed=seed, iteration=t).tolist():
             shown[int(LABELS[i])].append(i % 3)
     return shown
 
@@ -64,25 +67,103 @@ def test_classes_rounds_and_seeds_each_have_an_order_of_their_own(sampler):
     assert len({tuple(images) for images in first.values()}) > 1
     assert first != later
     assert first != other
-    classes = [tuple(LABELS[sampler(LABELS, batch_size=5, seed=1, iteration=t)].tolist()) for t in range(6)]
+    classes = [tuple(LABELS[sampler(IMAGES, batch_size=5, seed=1, iteration=t)].tolist()) for t in range(6)]
     assert len(set(classes)) > 3, "each round visits the classes in a new order"
-    of_another_seed = [tuple(LABELS[sampler(LABELS, batch_size=5, seed=2, iteration=t)].tolist()) for t in range(6)]
+    of_another_seed = [tuple(LABELS[sampler(IMAGES, batch_size=5, seed=2, iteration=t)].tolist()) for t in range(6)]
     assert classes != of_another_seed
 
 
 def test_wrapped_rounds_continue_within_a_batch_and_an_epoch_has_each_image_once():
     """Five classes of three in batches of four: rounds end at positions 5, 10 and 15, of which 12 are used."""
-    batches = [wrapped_positions(LABELS, batch_size=4, seed=1, iteration=t) for t in range(6)]
-    for epoch in (batches[:3], batches[3:]):
+    drawn = [wrapped_positions(IMAGES, batch_size=4, seed=1, iteration=t) for t in range(6)]
+    for epoch in (drawn[:3], drawn[3:]):
         places = np.concatenate(epoch)
         assert len(set(places.tolist())) == 12
         assert [len(set(LABELS[places[i : i + 5]])) for i in (0, 5, 10)] == [5, 5, 2]
-    assert batches[0].tolist() != batches[3].tolist()
-    several = [wrapped_positions(LABELS, batch_size=4, seed=seed, iteration=1) for seed in range(20)]
+    assert drawn[0].tolist() != drawn[3].tolist()
+    several = [wrapped_positions(IMAGES, batch_size=4, seed=seed, iteration=1) for seed in range(20)]
     assert 0 < sum(len(set(LABELS[batch])) < 4 for batch in several) < 20
-    large = wrapped_positions(LABELS, batch_size=7, seed=1, iteration=0)
+    large = wrapped_positions(IMAGES, batch_size=7, seed=1, iteration=0)
     assert len(set(large.tolist())) == 7
     assert sorted(Counter(LABELS[large].tolist()).values()) == [1, 1, 1, 2, 2]
+
+
+def drawn_by_looking(labels: np.ndarray, *, batch_size: int, seed: int, iteration: int) -> list[int]:
+    """`batch_positions`, looking for every class among all labels."""
+    present = sorted(set(labels.tolist()))
+    size = min(batch_size, len(present))
+    turn, step = divmod(iteration, len(present) // size)
+    classes = named_generator(seed, "classes", turn).permutation(len(present))
+    positions = []
+    for c in classes[step * size : (step + 1) * size].tolist():
+        images = [i for i, label in enumerate(labels) if label == present[c]]
+        cycle, index = divmod(turn, len(images))
+        positions.append(images[named_generator(seed, "images", c, cycle).permutation(len(images))[index]])
+    return positions
+
+
+def wrapped_by_looking(labels: np.ndarray, *, batch_size: int, seed: int, iteration: int) -> list[int]:
+    """`wrapped_positions`, looking for every class among all labels."""
+    present = sorted(set(labels.tolist()))
+    size = min(batch_size, len(labels))
+    epoch, batch = divmod(iteration, len(labels) // size)
+    positions = []
+    for place in range(batch * size, (batch + 1) * size):
+        turn, rank = divmod(place, len(present))
+        c = int(named_generator(seed, "rounds", epoch, turn).permutation(len(present))[rank])
+        images = [i for i, label in enumerate(labels) if label == present[c]]
+        order = named_generator(seed, "images of a round", c, epoch).permutation(len(images))
+        positions.append(images[order[turn % len(images)]])
+    return positions
+
+
+SAMPLERS = [(batch_positions, drawn_by_looking), (wrapped_positions, wrapped_by_looking)]
+
+
+@pytest.mark.parametrize(("sampler", "slow"), SAMPLERS)
+def test_four_classes_of_three_images_in_batches_of_two_show_each_once_in_six_steps(sampler, slow):
+    labels = np.array([3, 1, 2, 0] * 3)
+    images = ClassImages(labels)
+    seen = []
+    for t in range(12):
+        batch = sampler(images, batch_size=2, seed=1, iteration=t).tolist()
+        assert batch == slow(labels, batch_size=2, seed=1, iteration=t)
+        seen += batch
+    assert sorted(seen[:12]) == list(range(12))
+    assert sorted(seen[12:]) == list(range(12))
+
+
+@pytest.mark.parametrize(("sampler", "slow"), SAMPLERS)
+@given(
+    labels=st.lists(st.integers(-2, 6), min_size=1, max_size=30),
+    size=st.integers(1, 12),
+    asked=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 60)), min_size=1, max_size=8),
+)
+@settings(max_examples=60, deadline=None)
+def test_the_same_images_are_drawn_as_by_looking_at_all_labels(sampler, slow, labels, size, asked):
+    """Classes of any size, some labels unused; seeds and iterations in any order, as after a kill."""
+    images = ClassImages(np.array(labels))
+    for seed, iteration in asked:
+        which = {"batch_size": size, "seed": seed, "iteration": iteration}
+        assert sampler(images, **which).tolist() == slow(np.array(labels), **which)
+
+
+@pytest.mark.parametrize("sampler", [batch_positions, wrapped_positions])
+def test_a_step_looks_at_no_label_and_an_order_is_drawn_once(sampler, monkeypatch):
+    """200 classes of two images in batches of ten: 40 steps draw an order of each class, and of the classes twice."""
+    images = ClassImages(np.arange(400) % 200)
+    drawn = []
+
+    def counted(*names: object) -> np.random.Generator:
+        drawn.append(names)
+        return named_generator(*names)
+
+    monkeypatch.setattr(batches, "named_generator", counted)
+    monkeypatch.setattr(np, "flatnonzero", None)
+    monkeypatch.setattr(np, "unique", None)
+    for t in range(40):
+        sampler(images, batch_size=10, seed=1, iteration=t)
+    assert len(drawn) == len(set(drawn)) == 202
 
 
 @given(
@@ -146,9 +227,9 @@ def test_pixels_depend_on_the_seed_and_the_iteration(tiny_encoder, tmp_path):
     assert not torch.equal(one.load(0)[0], two.load(0)[0])
 
 
-@pytest.mark.parametrize(("batches", "sampler"), [("distinct", batch_positions), ("wrapped", wrapped_positions)])
-def test_params_name_the_sampler(tiny_encoder, colours, batches, sampler):
-    shared = finetune_params(batches=batches)
+@pytest.mark.parametrize(("kind", "sampler"), [("distinct", batch_positions), ("wrapped", wrapped_positions)])
+def test_params_name_the_sampler(tiny_encoder, colours, kind, sampler):
+    shared = finetune_params(batches=kind)
     made = Batches(colours, encoder=tiny_encoder, method=shared.methods["coop"], shared=shared, seed=1)
     assert made.positions is sampler
 

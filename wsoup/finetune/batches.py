@@ -11,51 +11,70 @@ import numpy as np
 from wsoup.core.draws import named_generator
 
 
-def batch_positions(labels: np.ndarray, *, batch_size: int, seed: int, iteration: int) -> np.ndarray:
+class ClassImages:
+    """The images of each class, grouped once, since looking for a class in all labels at each step takes long.
+
+    Args:
+        labels: (n,) int of all images; a label that no image has is no class here.
+    """
+
+    def __init__(self, labels: np.ndarray) -> None:
+        _, sizes = np.unique(labels, return_counts=True)
+        by_class = np.argsort(labels, kind="stable")
+        self.of_class: list[np.ndarray] = np.split(by_class, np.cumsum(sizes)[:-1])
+        self.n_images = len(labels)
+        self.n_classes = len(sizes)
+        self._orders: dict[object, tuple[tuple[object, ...], np.ndarray]] = {}
+
+    def order_of_classes(self, *names: object) -> np.ndarray:
+        """The permutation (C,) of the classes that these names draw."""
+        return self._order("classes", names, size=self.n_classes)
+
+    def order_of_images(self, c: int, *names: object) -> np.ndarray:
+        """The permutation of class c's images that these names draw: positions among all images."""
+        images = self.of_class[c]
+        return images[self._order(c, names, size=len(images))]
+
+    def _order(self, owner: object, names: tuple[object, ...], *, size: int) -> np.ndarray:
+        """Draw a permutation, or take the owner's last one, which many steps in a row ask for."""
+        if owner in self._orders:
+            last_names, last_order = self._orders[owner]
+            if last_names == names:
+                return last_order
+        order = named_generator(*names).permutation(size)
+        self._orders[owner] = (names, order)
+        return order
+
+
+def batch_positions(images: ClassImages, *, batch_size: int, seed: int, iteration: int) -> np.ndarray:
     """Images of a batch: (B,) positions of distinct classes, B = min(batch size, number of classes)."""
-    by_class = _positions_by_class(labels)
-    n_classes = len(by_class)
-    size = min(batch_size, n_classes)
+    size = min(batch_size, images.n_classes)
     # Classes that do not fill a batch wait for the next round, whose order is another.
-    batches_a_round = n_classes // size
+    batches_a_round = images.n_classes // size
     turn, step = divmod(iteration, batches_a_round)
-    class_order = named_generator(seed, "classes", turn).permutation(n_classes)
+    class_order = images.order_of_classes(seed, "classes", turn)
     first = step * size
     positions = []
     for c in class_order[first : first + size].tolist():
-        images = by_class[c]
         # Every class shows one image in a round: all of them once, then all again in another order.
-        cycle, index = divmod(turn, len(images))
-        image_order = named_generator(seed, "images", c, cycle).permutation(len(images))
-        position = images[image_order[index]]
-        positions.append(int(position))
+        cycle, index = divmod(turn, len(images.of_class[c]))
+        image_order = images.order_of_images(c, seed, "images", c, cycle)
+        positions.append(int(image_order[index]))
     return np.array(positions)
 
 
-def wrapped_positions(labels: np.ndarray, *, batch_size: int, seed: int, iteration: int) -> np.ndarray:
+def wrapped_positions(images: ClassImages, *, batch_size: int, seed: int, iteration: int) -> np.ndarray:
     """As `batch_positions`, but with rounds that wrap within a batch (the authors' FastRandomSampler, samplers.py).
 
     N // B batches make an epoch, in which a class shows a different image in every round.
     """
-    by_class = _positions_by_class(labels)
-    size = min(batch_size, len(labels))
-    batches_an_epoch = len(labels) // size
+    size = min(batch_size, images.n_images)
+    batches_an_epoch = images.n_images // size
     epoch, batch = divmod(iteration, batches_an_epoch)
-    n_classes = len(by_class)
-    class_orders: dict[int, np.ndarray] = {}
     positions = []
     for place in range(batch * size, (batch + 1) * size):
-        turn, rank = divmod(place, n_classes)
-        if turn not in class_orders:
-            class_orders[turn] = named_generator(seed, "rounds", epoch, turn).permutation(n_classes)
-        c = int(class_orders[turn][rank])
-        images = by_class[c]
-        image_order = named_generator(seed, "images of a round", c, epoch).permutation(len(images))
-        position = images[image_order[turn % len(images)]]
-        positions.append(int(position))
+        turn, rank = divmod(place, images.n_classes)
+        c = int(images.order_of_classes(seed, "rounds", epoch, turn)[rank])
+        image_order = images.order_of_images(c, seed, "images of a round", c, epoch)
+        positions.append(int(image_order[turn % len(image_order)]))
     return np.array(positions)
-
-
-def _positions_by_class(labels: np.ndarray) -> list[np.ndarray]:
-    """Positions of the images of each class that has any, by label."""
-    return [np.flatnonzero(labels == label) for label in np.unique(labels)]

@@ -5,7 +5,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from torch import Tensor
 
 from wsoup.finetune.augment import FewShotImages
-from wsoup.finetune.batches import batch_positions, wrapped_positions
+from wsoup.finetune.batches import ClassImages, batch_positions, wrapped_positions
 from wsoup.finetune.params import FinetuneParams, MethodParams
 from wsoup.finetune.training_set import TrainingSet
 from wsoup.towers.encoder import Encoder
@@ -25,7 +25,7 @@ class Batches:
     def __init__(
         self, source: TrainingSet, *, encoder: Encoder, method: MethodParams, shared: FinetuneParams, seed: int
     ) -> None:
-        self.labels = source.labels
+        self.by_class = ClassImages(source.labels)
         self.images = FewShotImages(source, encoder=encoder, augment=shared.augment)
         self.size = method.batch_size or shared.batch_size
         self.positions = wrapped_positions if shared.batches == "wrapped" else batch_positions
@@ -35,7 +35,7 @@ class Batches:
 
     def load(self, iteration: int) -> tuple[Tensor, Tensor]:
         """Pixels (B, 3, H, W) and labels (B,) of an iteration."""
-        positions = self.positions(self.labels, batch_size=self.size, seed=self.seed, iteration=iteration)
+        positions = self.positions(self.by_class, batch_size=self.size, seed=self.seed, iteration=iteration)
         return self.images.batch(positions, seed=self.seed, iteration=iteration)
 
     def take(self, iteration: int, *, of: int) -> tuple[Tensor, Tensor]:
