@@ -15,7 +15,6 @@ from wsoup.base.errors import DataError, MismatchError, ParamsError
 from wsoup.core.member import Member
 from wsoup.core.soup import Soup
 from wsoup.heads import choose as choose_module
-from wsoup.heads import fewshot
 from wsoup.heads.choose import choose, fit_temperature, log_loss, slack, threshold
 from wsoup.heads.fewshot import FewShot, checked
 from wsoup.heads.kinds import PARTS
@@ -164,14 +163,6 @@ def test_nine_right_images_are_enough_for_a_precision_of_nine_tenths():
     confidences = torch.linspace(0.5, 0.9, 9, dtype=torch.float64)
     assert threshold(confidences, right, precision=0.9) == pytest.approx(0.5)
     assert threshold(confidences[:8], right[:8], precision=0.9) == math.inf
-
-
-def test_copies_are_found_however_far_apart_they_lie(monkeypatch):
-    """In blocks of three photos: 7 is a copy of 1, and 5 of 4."""
-    monkeypatch.setattr(fewshot, "ROWS", 3)
-    features = unit(torch.randn(9, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0)))
-    features[7], features[5] = features[1], features[4]
-    assert sorted(fewshot.duplicates(features)) == [(1, 7), (4, 5)]
 
 
 def test_the_logit_scale_of_a_model_is_the_exponential_of_what_it_learns():

@@ -12,11 +12,8 @@ import torch
 from torch import Tensor
 
 from wsoup.base.errors import DataError, MismatchError, one_line
+from wsoup.heads.duplicates import duplicates
 
-SAME = 1e-3
-"""Distance of features below which two photos are the same one; half precision moves a feature by about 5e-4."""
-ROWS = 1024
-"""Images compared with all others at a time."""
 BLOCK = 128
 """Images whose logits are made at a time, so that thousands of classes take little memory."""
 
@@ -118,16 +115,3 @@ def checked(
         note = f"dropped {n_dropped} of {len(labels)} images as duplicates"
     shots = FewShot(features[kept], labels[kept], texts.double().cpu(), float(logit_scale))
     return shots, note
-
-
-def duplicates(features: Tensor) -> list[tuple[int, int]]:
-    """Pairs (earlier row, later row) of the same photo; a row (N, D) of NaN is in none."""
-    pairs = []
-    for start in range(0, len(features), ROWS):
-        later = features[start : start + ROWS]
-        so_far = features[: start + len(later)]
-        same = torch.cdist(later, so_far) < SAME
-        below = same.tril(start - 1)  # each pair once, and no image with itself
-        for row, column in below.nonzero().tolist():
-            pairs.append((column, start + row))
-    return pairs

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from wsoup.heads.choose import choose
-from wsoup.heads.fewshot import checked, duplicates
+from wsoup.heads.duplicates import duplicates
+from wsoup.heads.fewshot import checked
 from wsoup.heads.head import Head
 
 FEW = 100

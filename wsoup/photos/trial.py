@@ -29,7 +29,8 @@ from wsoup.core.member import Member
 from wsoup.core.soup import Soup
 from wsoup.datasets.listing import some
 from wsoup.disk.store import write_bytes
-from wsoup.heads.fewshot import checked, duplicates
+from wsoup.heads.duplicates import duplicates
+from wsoup.heads.fewshot import checked
 from wsoup.heads.head import Head, best_head
 from wsoup.heads.in_turn import FEW, judged_in_turn
 from wsoup.heads.zero_shot import class_texts
