@@ -21,9 +21,11 @@ from wsoup.base.errors import DataError, ParamsError, one_line
 from wsoup.images.decode import BadImageError, Picture
 from wsoup.images.features import encode_files
 from wsoup.images.pixels import check_finite, dtype_of_pixels, encode_pixels
+from wsoup.images.vit import keep_fast_images
 from wsoup.runtime.progress import counting, tick
 from wsoup.texts.models import check_has, matrix_from, output_of
 from wsoup.towers.encoder import Encoder, preprocessing_of
+from wsoup.towers.kept import Kept, kept_with
 from wsoup.towers.library import transforms
 
 
@@ -100,9 +102,11 @@ def encode_images(
     with at_work(model, bars=progress):
         # First, since model and preprocess may be swapped.
         check_has(model, "encode_image")
+        kept = kept_with(model)
         if preprocess is not None:
-            _check_preprocess(preprocess, model=model)
-        encoder = in_memory(model, preprocess=preprocess, precision=precision)
+            _check_preprocess(preprocess, model=model, kept=kept)
+        encoder = in_memory(model, preprocess=preprocess, precision=precision, kept=kept)
+        keep_fast_images(encoder, kept)
         if isinstance(paths, Loaded):
             with counting(label="encode images", total=loaders.count(paths), initial=0, unit="image"):
                 return _encoded(loaders.pixels_of(paths, preprocess=preprocess, batch_size=batch_size), encoder=encoder)
@@ -154,12 +158,16 @@ def _encoded(batches: Iterator[Tensor], *, encoder: Encoder) -> Tensor:
     return torch.from_numpy(torch.cat(features).numpy().copy())
 
 
-def _check_preprocess(preprocess: Callable[[Image.Image], Tensor], *, model: Any) -> None:
+def _check_preprocess(preprocess: Callable[[Image.Image], Tensor], *, model: Any, kept: Kept) -> None:
     """Raise ModelError if preprocess and model do not fit together; warn if images are normalised otherwise."""
     grey = Image.new("RGB", (60, 40), "grey")
     device = device_of(model)
     pixels = output_of("preprocess", lambda: preprocess(grey)[None].to(device, dtype_of_pixels(model)))
-    matrix_from("model.encode_image", lambda: model.encode_image(pixels), n=1)
+    # What else the model depends on is its own; pixels of this shape were good before.
+    kept.once(
+        ("takes pixels", pixels.shape, pixels.dtype, pixels.device),
+        lambda: matrix_from("model.encode_image", lambda: model.encode_image(pixels), n=1).shape,
+    )
     own = preprocessing_of(model)
     for step in getattr(preprocess, "transforms", ()):
         if isinstance(step, transforms.Normalize) and own:

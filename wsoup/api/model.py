@@ -5,6 +5,7 @@ open_clip's models take the fast text path; for all others `encode_text` is call
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,7 +19,8 @@ from wsoup.runtime.memory import kept_memory
 from wsoup.runtime.progress import showing
 from wsoup.texts.models import check_texts
 from wsoup.towers.encoder import AUTOCAST, Encoder, preprocessing_of
-from wsoup.towers.identity import encoder_id
+from wsoup.towers.identity import encoder_id, weights_digest
+from wsoup.towers.kept import Kept, kept_with
 
 SMALLEST_SCALE = 1e-30
 LARGEST_SCALE = 1e30
@@ -78,6 +80,7 @@ def in_memory(
     preprocess: Callable[[Image.Image], Tensor] | None = None,
     names: Mapping[str, str | None] | None = None,
     precision: str,
+    kept: Kept | None = None,
 ) -> Encoder:
     """The encoder of a model in memory.
 
@@ -87,6 +90,7 @@ def in_memory(
         names: `model` and `pretrained` as open_clip names them, so that others can load the encoder by its id
             (default: the model's `name`, or that of its class).
         precision: of the matrix products.
+        kept: what is kept with the model, where the caller has it.
 
     Raises:
         ModelError: it does not encode texts.
@@ -96,6 +100,7 @@ def in_memory(
     unknown = sorted({*names} - {"model", "pretrained"})
     if unknown:
         raise ParamsError(f"encoder has {unknown[0]!r}; expected model and pretrained, as open_clip names them")
+    kept = kept or kept_with(model)
     module = as_module(model)
     device = device_of(model)
     if tokenizer is not None:
@@ -107,6 +112,7 @@ def in_memory(
         model_name=names.get("model") or own_name,
         pretrained=names.get("pretrained"),
         precision=precision,
+        weights=kept.once("digest of weights", partial(weights_digest, module)),
     )
     if next(module.parameters(), None) is None:
         # The digest of no weights is that of every model whose weights are elsewhere.

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from wsoup.towers.blocks import PackedBlock, foreign_block, split_heads
 from wsoup.towers.encoder import Encoder
+from wsoup.towers.kept import Kept
 from wsoup.towers.library import VisionTransformer
 from wsoup.towers.pooling import reads_class_token
 
@@ -151,3 +152,15 @@ def fast_images(encoder: Encoder) -> nn.Module:
     if "images" not in encoder.derived:
         encoder.derived["images"] = with_fast_images(encoder.model, dtype=encoder.dtype)
     return encoder.derived["images"]
+
+
+def keep_fast_images(encoder: Encoder, kept: Kept) -> None:
+    """Give an encoder the fast image tower that is kept with its model, or keep the one that it makes."""
+
+    def made() -> nn.Module | None:
+        fast = fast_images(encoder)
+        if fast is encoder.model:
+            return None
+        return fast
+
+    encoder.derived["images"] = kept.once(("fast images", encoder.dtype), made) or encoder.model

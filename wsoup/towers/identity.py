@@ -23,11 +23,13 @@ def encoder_id(
     model_name: str,
     pretrained: str | None,
     precision: str,
+    weights: str | None = None,
 ) -> dict[str, Any]:
     """The id stored in artifacts: names to load it by, and digests of what was loaded; JSON values.
 
     A name says little: a tag or a ``hf-hub:`` repository may get new weights, and different `heads` in a local config
-    fit the same weights but give other features. So both digests are computed after loading, whatever the source.
+    fit the same weights but give other features. So both digests are computed after loading, whatever the source;
+    `weights` is the digest of the weights where it is known.
     """
     # The modules that were built decide, not the name: a config may ask for QuickGELU without saying so in its name.
     quick_gelu = any(type(module).__name__ == "QuickGELU" for module in model.modules())
@@ -35,7 +37,7 @@ def encoder_id(
         "model": model_name,
         "pretrained": pretrained,
         "config": config_digest(model, tokenizer=tokenizer),
-        "weights": weights_digest(model),
+        "weights": weights or weights_digest(model),
         "quick_gelu": quick_gelu,
         "precision": precision,
     }
