@@ -45,6 +45,7 @@ CASES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seeds", [2, 3])
 @pytest.mark.parametrize("case", CASES)
 def test_intervals_with_datasets_held_fixed_cover_as_often_as_they_say(case, seeds):
@@ -57,6 +58,7 @@ def test_intervals_with_datasets_held_fixed_cover_as_often_as_they_say(case, see
     assert 0.90 <= inside / runs <= 0.995
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("of_seed", [0, 2])
 @pytest.mark.parametrize("n_datasets", [4, 7])
 def test_intervals_with_datasets_resampled_cover_too(n_datasets, of_seed):
@@ -88,6 +90,7 @@ def test_one_dataset_and_one_seed_by_hand():
     assert comparison.fixed.df == pytest.approx(5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n_images", [20, 50, 150])
 @pytest.mark.parametrize(("gained", "lost"), [(0.01, 0.001), (0.01, 0.01), (0.03, 0.01), (0.1, 0.02)])
 def test_intervals_cover_where_few_images_changed(n_images, gained, lost):
