@@ -139,6 +139,15 @@ def test_a_hook_that_is_added_is_called(tiny_encoder, model):
     assert seen
 
 
+@pytest.mark.parametrize("odd", [torch.empty(3, device="meta"), torch.eye(4).to_sparse(), torch.tensor([torch.nan])])
+def test_a_tensor_without_values_or_of_another_layout_is_no_obstacle(tiny_encoder, model, odd, monkeypatch):
+    model.register_buffer("odd", odd, persistent=False)
+    first = encode(model, tiny_encoder)
+    done = count(monkeypatch)
+    assert torch.equal(encode(model, tiny_encoder), first)
+    assert done == ["fast"] or odd.is_sparse, "what cannot be told is prepared at each call"
+
+
 def test_a_model_that_nobody_holds_is_freed_with_what_was_kept(tiny_encoder):
     model = copy.deepcopy(tiny_encoder.model)
     encode(model, tiny_encoder)

@@ -40,8 +40,10 @@ _kept: dict[int, tuple[weakref.ref[nn.Module], _State, Kept]] = {}
 
 
 def kept_with(model: object) -> Kept:
-    """What was made of this model since its last change; empty for an object whose weights torch does not know."""
+    """What was made of this model since its last change; empty for one whose weights cannot be looked at."""
     if not isinstance(model, nn.Module) or next(model.parameters(), None) is None:
+        return Kept()
+    if any(tensor.layout != torch.strided or tensor.is_quantized for tensor in _tensors(model)):
         return Kept()
     state = _State(model)
     key = id(model)
@@ -66,7 +68,7 @@ class _State:
         for name, module in model.named_modules():
             self.facts.append((name, id(module), type(module)))
             for key, value in vars(module).items():
-                if isinstance(value, Tensor):
+                if isinstance(value, Tensor) and value.layout == torch.strided:
                     samples.append(self._noted(value))
                 elif key != "training" and not key.startswith("_"):
                     self.facts.append((key, _comparable(value)))
@@ -86,6 +88,8 @@ class _State:
         """Note where a tensor is and its version; some of its values, as bytes (n,)."""
         version = None if tensor.is_inference() else tensor._version
         self.facts.append((id(tensor), tensor.data_ptr(), version, tensor.dtype, tensor.shape, tensor.device))
+        if tensor.is_meta:
+            return torch.empty(0)
         flat = tensor.detach().flatten()
         step = 1
         if tensor.dim() > 1:
