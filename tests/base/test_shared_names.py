@@ -86,7 +86,7 @@ def test_labels_that_are_names_are_refused_where_a_name_is_that_of_two_classes(t
 @pytest.mark.parametrize(
     ("text", "names", "folders"),
     [
-        ("cat,dog,cat", ["cat", "dog", "cat"], {"cat": "cat", "dog": "dog"}),
+        ("cat,dog", ["cat", "dog"], {"cat": "cat", "dog": "dog"}),
         ("missile\ncrane\ncrane\n", ["missile", "crane", "crane"], {"missile": "missile", "crane": "crane"}),
         ("n1\tcrane\nn2\tcrane\n", ["crane", "crane"], {"n1": "crane", "n2": "crane"}),
     ],
@@ -101,8 +101,13 @@ def test_files_of_names_may_repeat_one(text: str, names: list[str], folders: dic
 
 def test_a_folder_with_two_names_is_refused() -> None:
     Path("names.txt").write_text("n1\tcrane\nn1\tbird\n")
-    with pytest.raises(DataError, match="--classes gives 'n1' two names, 'crane' and 'bird'; keep one of them"):
+    with pytest.raises(DataError, match="lines 1 and 2: folder 'n1' is named twice; keep one"):
         listed_names("names.txt")
+
+
+def test_a_name_that_is_typed_twice_is_refused_with_both_places() -> None:
+    with pytest.raises(DataError, match="--classes holds 'cat' 2 times, as classes 0 and 2; leave one out, or write"):
+        listed_names("cat,dog,cat")
 
 
 def test_own_folders_of_one_name_are_two_classes_and_said() -> None:

@@ -1,7 +1,8 @@
-"""Images with the same bytes: in train and in test, several times in test, or under two labels.
+"""Images with the same bytes: in train and in test, or under two labels.
 
-A test image that a soup or a head has learned from proves nothing, so copies among the test images are left out of a
-manifest, except of the paper's datasets, whose test images are the paper's. `wsoup try` leaves out the same ones.
+A test image that a soup or a head has learned from proves nothing, and one in two classes is right in one of them at
+most. Both are left out of a manifest, as `wsoup try` leaves them out, but not of the paper's datasets, whose test
+images are the paper's.
 """
 
 import dataclasses
@@ -66,8 +67,8 @@ def without_copies(built: Manifest, *, for_heads: bool) -> tuple[Manifest, list[
     labels = table["label"].to_pylist()
     paths = table["path"].to_pylist()
     is_test = pc.equal(table["split"], "test").to_pylist()
-    left_out: dict[str, list[int]] = {"in two classes": [], "also in train": [], "in test more than once": []}
-    # A manifest's rows are sorted by split, so test images come first.
+    left_out: dict[str, list[int]] = {"in two classes": [], "also in train": []}
+    n_repeated = 0
     for rows in groups_of_copies(table["digest"].to_pylist()):
         in_test = [i for i in rows if is_test[i]]
         in_train = [i for i in rows if not is_test[i]]
@@ -78,8 +79,10 @@ def without_copies(built: Manifest, *, for_heads: bool) -> tuple[Manifest, list[
         elif in_train:
             left_out["also in train"] += in_test
         else:
-            left_out["in test more than once"] += in_test[1:]
+            n_repeated += len(in_test) - 1
     lines = []
+    if n_repeated:
+        lines.append(f"{n_repeated:,} test images are copies of other test images, and count as often")
     kept = np.ones(table.num_rows, dtype=bool)
     for why, rows in left_out.items():
         kept[rows] = False
@@ -88,9 +91,9 @@ def without_copies(built: Manifest, *, for_heads: bool) -> tuple[Manifest, list[
             lines.append(f"{len(rows):,} test images are left out, since the same photo is {why}: {shown}")
     n_left_out = int((~kept).sum())
     if not n_left_out:
-        return built, []
+        return built, lines
     if not any(test and keep for test, keep in zip(is_test, kept.tolist(), strict=True)):
-        raise DataError(f"no test image is left: {lines[0]}; test on photos that are not learned from")
+        raise DataError(f"no test image is left: {lines[-1]}; test on photos that are not learned from")
     attributes = {**built.attributes, "copies_left_out": n_left_out}
     return dataclasses.replace(built, table=table.filter(pa.array(kept)), attributes=attributes), lines
 

@@ -1,8 +1,9 @@
 """Class names given on the command line or in a file."""
 
 import os
+from collections.abc import Sequence
 
-from wsoup.base.class_names import checked_names
+from wsoup.base.class_names import checked_names, positions_by_name
 from wsoup.base.errors import DataError
 from wsoup.datasets import names_file
 
@@ -32,14 +33,21 @@ def _lines(text: str) -> list[tuple[str, str]]:
     else:
         names = [part.strip() for part in text.split(",") if part.strip()]
         folders = names
+        _check_typed(names)
     folders = checked_names(folders)
     names = checked_names(names)
     if len(names) < 2:
         raise DataError(
             f"--classes names {names[0]!r} alone; expected a text file, or two names or more as in 'cat,dog'"
         )
-    name_of: dict[str, str] = {}
-    for folder, name in zip(folders, names, strict=True):
-        if name_of.setdefault(folder, name) != name:
-            raise DataError(f"--classes gives {folder!r} two names, {name_of[folder]!r} and {name!r}; keep one of them")
     return list(zip(folders, names, strict=True))
+
+
+def _check_typed(names: Sequence[str]) -> None:
+    """Refuse a name that was typed twice, which is a slip; a file may mean it."""
+    for name, places in positions_by_name(names).items():
+        if len(places) > 1:
+            raise DataError(
+                f"--classes holds {name!r} {len(places)} times, as classes {places[0]} and {places[1]}; leave one out, "
+                "or write the names into a file, where two classes may share one"
+            )

@@ -126,23 +126,23 @@ class Revision:
 
             if self.commit is None:
                 return parquet.read_table(self.root / path).to_pylist()
-            content = self._files.read_bytes(f"{self._place}{path}")
+            place = self.root.resolve().relative_to(self._repository)
+            content = self._files.read_bytes((place / path).as_posix())
             return parquet.read_table(io.BytesIO(content)).to_pylist()
         except Exception:  # not cached, no DVC, another layout: counts are still there
             return []
 
     @cached_property
-    def _place(self) -> str:
-        """The folder within its repository, such as ``work/soups/``; "" if it is the repository itself."""
-        return (git("rev-parse", "--show-prefix", folder=self.root) or "").strip()
+    def _repository(self) -> Path:
+        """The root of the git repository, which may hold more than this folder."""
+        here = self.root.resolve()
+        return next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), here)
 
     @cached_property
     def _files(self) -> Any:
         """The revision's files, as DVC has them, from the repository's root; made once: that takes it a second."""
         from dvc.api import DVCFileSystem
 
-        if not self._place:
-            return DVCFileSystem(url=str(self.root), rev=self.commit)
-        # At a revision DVC knows folders of its own only below the root of git.
-        root = git("rev-parse", "--show-toplevel", folder=self.root) or ""
-        return DVCFileSystem(url=root.strip(), rev=self.commit, subrepos=True)
+        # At a revision DVC knows a folder within a repository only as a part of it, and looks for such only if asked.
+        is_part = self._repository != self.root.resolve()
+        return DVCFileSystem(url=str(self._repository), rev=self.commit, subrepos=is_part)
