@@ -175,4 +175,4 @@ def test_the_small_change_gives_the_wrong_number_that_contributing_names(tmp_pat
     smooth_targets = runpy.run_path(str(changed))["smooth_targets"]
     targets = smooth_targets(torch.tensor([2]), n_classes=4, label_smoothing=0.3)
     torch.testing.assert_close(targets, torch.tensor([[0.075, 0.075, 0.7, 0.075]]))
-    assert "shows 0.075 where 0.1 is right" in " ".join(steps.split())
+    assert "a greatest difference of 0.025 (0.075 where 0.1 is right)" in " ".join(steps.split())
