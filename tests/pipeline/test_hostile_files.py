@@ -190,10 +190,10 @@ def test_a_dvc_yaml_that_is_not_a_file_is_refused(in_tmp: Path, make: Callable[[
 @pytest.mark.parametrize("text", ["", "[]", "{}", "null", '{"files": []}', "[" * 20_000])
 def test_an_invalid_record_of_init_is_refused(tmp_path: Path, text: str) -> None:
     create(tmp_path / "soups")
-    (tmp_path / "soups/code/wsoup.json").write_text(text)
+    (tmp_path / "soups/wsoup").write_text(text)
     before = (tmp_path / "soups/dvc.yaml").read_bytes()
     (tmp_path / "soups/dvc.yaml").write_bytes(before + b"# mine\n")
-    with pytest.raises(WsoupError, match=r"wsoup\.json") as error:
+    with pytest.raises(WsoupError, match=r"soups/wsoup is not what `wsoup init` wrote") as error:
         create(tmp_path / "soups")
     one_line_of(error.value)
     assert (tmp_path / "soups/dvc.yaml").read_bytes() == before + b"# mine\n"

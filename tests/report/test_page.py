@@ -174,6 +174,7 @@ def test_a_page_without_a_run_names_the_stage(in_tmp):
 
 def test_a_file_that_is_no_page_of_a_run_stays(in_tmp):
     Path("notes.html").write_text("mine")
+    Path("params.yaml").write_text(run("profile", "demo")[1])  # a pipeline folder
     assert run("report", "--out", "notes.html")[2].startswith("error: --out notes.html exists already")
     assert Path("notes.html").read_text() == "mine"
 

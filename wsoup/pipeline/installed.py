@@ -53,7 +53,7 @@ def check_is_of_this_wsoup(folder: Path) -> None:
 def _read(file: Path) -> dict[str, object]:
     try:
         record = json.loads(read_file(str(file)))
-    except ValueError:
+    except (ValueError, RecursionError):
         record = None
     if not isinstance(record, dict):
         raise _damaged(file)
