@@ -88,6 +88,7 @@ def start(tmp_path_factory: pytest.TempPathFactory, tiny_encoder_files: dict[str
     shutil.copy(ROOT / "dvc.yaml", folder)
     (folder / packages.VERSIONS).write_text(packages.versions_yaml(code.installed()))
     write_miniature(folder, encoder=tiny_encoder_files)
+    run_stage(folder, "code", root=folder)
     return folder
 
 
