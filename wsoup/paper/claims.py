@@ -131,9 +131,13 @@ def better_descriptors(scores: Path) -> str:
     claim = "About 1200 descriptors are better than none"
     counted = _better_than_none(scores)
     if counted is None:
-        return f"{claim}: ours is not known, because {scores} is missing, or has no count of the class name alone"
+        return _unknown(claim, scores)
     n_better, n_texts = counted
     return f"Descriptors better than none: paper about 1200 of 4227, ours {n_better} of {n_texts}"
+
+
+def _unknown(claim: str, scores: Path) -> str:
+    return f"{claim}: ours is not known, because {scores} is missing, or has no count of the class name alone"
 
 
 def _better_than_none(scores: Path) -> tuple[int, int] | None:
@@ -155,7 +159,7 @@ def better_words(scores: Path) -> str:
     claim = "More than 1,000 single words are better than none"
     counted = _better_than_none(scores)
     if counted is None:
-        return f"{claim}: ours is not known, because {scores} is missing, or has no count of the class name alone"
+        return _unknown(claim, scores)
     n_better, n_texts = counted
     return f"{claim}: ours {n_better} of {n_texts}; {verdict(n_better > MANY_WORDS)}"
 
