@@ -15,7 +15,8 @@ import typer
 from torch import Tensor
 
 from benchmarks.timing import Clock, Result, show
-from wsoup.core.scoring import AT_ONCE, Decisions, decide_by_screening, decide_in_float32, normalize
+from wsoup.core.class_texts import normalize
+from wsoup.core.scoring import AT_ONCE, Decisions, Scores
 from wsoup.core.screening import Screen, rounded
 from wsoup.runtime.memory import keep_memory
 
@@ -45,9 +46,9 @@ def _both_ways(images: Tensor, labels: Tensor, texts: Tensor, *, pairs: int) -> 
     plain_s, screened_s = [], []
     for _ in range(1 + pairs):
         clock.lap()
-        plain = decide_in_float32(images, labels, texts, at_once=AT_ONCE)
+        plain = Scores(images, texts, at_once=AT_ONCE).against_in_float32(labels)
         plain_s.append(clock.lap())
-        screened = decide_by_screening(images, labels, texts, at_once=AT_ONCE)
+        screened = Scores(images, texts, at_once=AT_ONCE).against_by_screening(labels)
         screened_s.append(clock.lap())
     # The first pair warms up.
     ratios = [before / after for before, after in zip(plain_s[1:], screened_s[1:], strict=True)]

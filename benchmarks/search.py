@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from benchmarks.timing import Clock, Result, about, class_prompts, random_encoder, show, warm
 from wsoup.base.errors import ParamsError
 from wsoup.core.member import NOTHING, Member, Step
-from wsoup.core.scoring import NEAR_TIE, decide
+from wsoup.core.scoring import NEAR_TIE, Scores
 from wsoup.runtime.memory import keep_memory
 from wsoup.search.candidates.pools import common_words
 from wsoup.search.grow.chains import ChainsSoup
@@ -65,7 +65,7 @@ def bench_search(
         clock = Clock(device)
         features = prompts.encode_grid(prefixes, suffixes)
         encode_s += clock.lap()
-        n_correct = decide(images, labels, features).right.sum(dim=1).cpu()
+        n_correct = Scores(images, features).right(labels).sum(dim=1).cpu()
         count_s, counted = count_s + clock.lap(), counted + len(texts)
         sample = [prefixes[i * len(prefixes) // 8] + suffixes[i % len(suffixes)] for i in range(8)]
         clock.lap()
@@ -131,7 +131,7 @@ def _same_chain(encoder: Encoder, prompts: PromptEncoder, prefixes: list[str], w
 
     def fast(texts: Sequence[str]) -> Tensor:
         features = prompts.encode_grid(prefixes, [f" {text}" for text in texts])
-        return decide(images, labels, features).right.sum(dim=1).cpu()
+        return Scores(images, features).right(labels).sum(dim=1).cpu()
 
     def plain(text: str) -> int:
         nonlocal near_ties

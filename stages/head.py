@@ -9,8 +9,10 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
+import torch
 
 from wsoup.base.class_names import positions_by_name
+from wsoup.core.scoring import Scores
 from wsoup.core.soup import Soup
 from wsoup.disk import store
 from wsoup.disk.shards import Owner, Shard
@@ -35,7 +37,7 @@ from wsoup.towers.run import Run, SourceParams
 ROLES = ("source", "dg")
 """Roles of datasets that may share the classes of a head."""
 IMAGES = 4096
-"""Test images whose logits are in memory at a time."""
+"""Test images whose features are in memory at a time."""
 
 
 class Wanted(SourceParams):
@@ -134,11 +136,12 @@ def counted(head: Head, *, name: str, soup: str, test: ImageFeatures) -> dict[st
     columns, labels = columns_of(test.class_names, of_head=head.class_names)
     # Made at once: a small result kept from every block would keep malloc from using the block's memory again.
     predicted = np.empty(len(test.labels), dtype=np.int64)
-    # Images go through in blocks: the logits of a million of them and a thousand classes would take 4 GB.
+    classifier = head.classifier[:, columns].T[None]  # (1, c, D)
     for start in range(0, len(test.labels), IMAGES):
         block = slice(start, start + IMAGES)
-        logits = head.logits(test.features[block])
-        predicted[block] = labels[logits[:, columns].argmax(dim=1).numpy()]
+        images = torch.from_numpy(test.features[block])
+        (places,) = Scores(images, classifier).predicted()
+        predicted[block] = labels[places.numpy()]
     right: np.ndarray = predicted == test.labels
     m = len(head.soup.members)
     return {

@@ -1,4 +1,4 @@
-"""Centroids, score mean, counts, alignment and uniformity."""
+"""What classifiers make of images: answers by hand on a circle, plain loops, and ties."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import torch
 from torch.nn import functional as F
 
 from wsoup.core import scoring
+from wsoup.core.class_texts import normalize
 from wsoup.core.linear import Linear, has_onednn
-from wsoup.core.scoring import ImageSet
 
 ONEDNN = pytest.mark.skipif(not has_onednn(torch.float32), reason="no oneDNN")
 
@@ -22,7 +22,7 @@ def circle(*degrees: float) -> torch.Tensor:
 
 
 def random_features(*shape: int, seed: int = 0) -> torch.Tensor:
-    return scoring.normalize(torch.randn(*shape, generator=torch.Generator().manual_seed(seed)))
+    return normalize(torch.randn(*shape, generator=torch.Generator().manual_seed(seed)))
 
 
 def test_counts_against_a_plain_loop():
@@ -30,17 +30,37 @@ def test_counts_against_a_plain_loop():
     images, texts = random_features(23, 4), random_features(6, 5, 4, seed=1)
     labels = torch.arange(23) % 5
     expected = [[int((texts[p] @ x).argmax()) == int(y) for x, y in zip(images, labels, strict=True)] for p in range(6)]
-    assert scoring.decide(images, labels, texts, at_once=small).right.tolist() == expected
-    assert scoring.decide(images, labels, texts).right.tolist() == expected
-    one_by_one = [int(scoring.decide(images, labels, text[None]).right.sum()) for text in texts]
+    assert scoring.Scores(images, texts, at_once=small).right(labels).tolist() == expected
+    assert scoring.Scores(images, texts).right(labels).tolist() == expected
+    one_by_one = [int(scoring.Scores(images, text[None]).right(labels).sum()) for text in texts]
     assert one_by_one == [sum(row) for row in expected]
 
 
 def test_among_equal_scores_the_lowest_label_is_predicted():
     images, same = circle(10, 10), circle(0, 0)
-    assert scoring.decide(images, torch.tensor([0, 1]), same[None]).right[0].tolist() == [True, False]
-    assert int(scoring.decide(images[:0], torch.empty(0, dtype=torch.int64), same[None]).right.sum()) == 0
-    assert int(scoring.decide(circle(5, 170), torch.tensor([0, 0]), circle(90)[None]).right.sum()) == 2
+    assert scoring.Scores(images, same[None]).against(torch.tensor([0, 1])).right[0].tolist() == [True, False]
+    assert int(scoring.Scores(images[:0], same[None]).against(torch.empty(0, dtype=torch.int64)).right.sum()) == 0
+    assert int(scoring.Scores(circle(5, 170), circle(90)[None]).against(torch.tensor([0, 0])).right.sum()) == 2
+
+
+def test_predictions_are_the_right_answers_and_the_lowest_of_equal_labels():
+    """The third image is as near to the first class as to the second, and equal texts tie everywhere."""
+    images = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
+    east, north = torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0])
+    classifiers = torch.stack([torch.stack(texts) for texts in ((east, north), (north, east), (east, east))])
+    for at_once in (scoring.AT_ONCE, scoring.AtOnce(scores=4, texts=2)):
+        scores = scoring.Scores(images, classifiers, at_once=at_once)
+        assert scores.predicted().tolist() == [[0, 1, 0], [1, 0, 0], [0, 0, 0]]
+        for labels in (torch.tensor([0, 1, 0]), torch.tensor([0, 0, 1]), torch.tensor([1, 1, 1])):
+            assert torch.equal(scores.predicted() == labels, scores.right(labels))
+
+
+def test_how_close_a_near_tie_is_may_be_said():
+    """Scores of the image at 44 degrees are cos 44 and cos 46, 0.025 apart."""
+    scores = scoring.Scores(circle(44), circle(0, 90)[None])
+    assert scores.against(torch.tensor([0])).near.tolist() == [[False]]
+    assert scores.against(torch.tensor([0]), near_tie=0.024).near.tolist() == [[False]]
+    assert scores.against(torch.tensor([0]), near_tie=0.026).near.tolist() == [[True]]
 
 
 def test_many_equal_scores_are_decided_as_by_argmax():
@@ -50,7 +70,7 @@ def test_many_equal_scores_are_decided_as_by_argmax():
     )  # integers: sums are exact, so ties are real
     labels = torch.randint(6, (200,), generator=generator)
     scores = torch.einsum("nd,pcd->pnc", images, texts)
-    right, near = scoring.decide(images, labels, texts)
+    right, near = scoring.Scores(images, texts).against(labels)
     assert torch.equal(right, scores.argmax(dim=2) == labels)
     best_two = scores.topk(2, dim=2).values
     own = scores.gather(2, labels.expand(5, -1)[..., None])[..., 0]
@@ -79,21 +99,12 @@ def test_a_gpu_gets_large_blocks():
     assert 2 * of_a_candidate <= min(on_cuda.passes, on_cuda.kept)
 
 
-def test_near_ties_are_counted_and_nothing_else():
-    below_45 = F.normalize(torch.tensor([[1.0, 1 - 5e-7], [1.0, 1 - 1e-5]]))
-    images = torch.cat([circle(0), circle(45), below_45, circle(46)])
-    scored = ImageSet(images, labels=torch.zeros(5, dtype=torch.int64), n_classes=2, subsets=[torch.arange(5)])
-    scores = scored.score(circle(0, 90)[None])
-    # 0 degrees: clear; 45: equal; 4e-7 apart: near; 7e-6 apart: clear; 46: clearly wrong
-    assert scores["near_ties"].tolist() == [[2]]
-
-
 def test_without_onednn_the_answers_are_the_same(monkeypatch):
     images, texts = random_features(50, 16), random_features(9, 7, 16, seed=1)
     labels = torch.arange(50) % 7
-    right, near = scoring.decide(images, labels, texts)
+    right, near = scoring.Scores(images, texts).against(labels)
     monkeypatch.setattr("wsoup.core.linear.has_onednn", lambda dtype: False)
-    right_by_torch, near_by_torch = scoring.decide(images, labels, texts)
+    right_by_torch, near_by_torch = scoring.Scores(images, texts).against(labels)
     assert not near.any()
     assert torch.equal(right_by_torch, right)
     assert torch.equal(near_by_torch, near)
@@ -111,29 +122,6 @@ def test_the_same_image_and_text_have_the_same_score_anywhere(size):
         cosines = Linear(text.repeat(n_classes, 1), None, dtype=torch.float32)
         found = [cosines(image.repeat(n, 1)).unique() for n in (1, 2, 7, 33, 1500)]
         assert torch.cat(found).unique().numel() == 1
-
-
-def test_alignment_and_uniformity_by_hand():
-    images = ImageSet(circle(0, 90), labels=torch.tensor([0, 1]), n_classes=2, subsets=[torch.tensor([0, 1])])
-    scores = images.score(circle(0, 60)[None])
-    # image 0 lies on its text, image 1 is 30 degrees from its own; others' texts are 60 and 90 degrees away
-    assert scores["n_correct"].tolist() == [[2]]
-    assert scores["alignment"].item() == pytest.approx((1 + math.cos(math.pi / 6)) / 2, abs=1e-6)
-    assert scores["uniformity"].item() == pytest.approx((0.5 + 0) / 2, abs=1e-6)
-    alone = ImageSet(circle(0), labels=torch.tensor([0]), n_classes=1, subsets=[torch.tensor([0])])
-    assert math.isnan(alone.score(circle(0)[None])["uniformity"].item()), "with one class there are no others"
-
-
-def test_overlapping_subsets_are_scored_as_if_alone():
-    features, texts = random_features(12, 4), random_features(3, 4, 4, seed=1)
-    labels = torch.arange(12) % 4
-    subsets = [torch.arange(8), torch.arange(4, 12)]
-    together = ImageSet(features, labels=labels, n_classes=4, subsets=subsets).score(texts)
-    for k, index in enumerate(subsets):
-        cosines = torch.einsum("nd,pcd->pnc", features[index], texts)
-        own = torch.nn.functional.one_hot(labels[index], 4).bool().expand_as(cosines)
-        assert torch.allclose(together["alignment"][k].float(), cosines[own].view(3, -1).mean(1), atol=1e-6)
-        assert torch.allclose(together["uniformity"][k].float(), cosines[~own].view(3, -1).mean(1), atol=1e-6)
 
 
 # ------------------------------------------------------------------------------------------------- packed products

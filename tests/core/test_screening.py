@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from wsoup.core import scoring, screening
+from wsoup.core.class_texts import normalize
 from wsoup.core.linear import has_onednn
-from wsoup.core.scoring import AT_ONCE, NEAR_TIE, Decisions, normalize
+from wsoup.core.scoring import AT_ONCE, NEAR_TIE, Decisions
 from wsoup.core.screening import Screen, rounded
 
 
@@ -16,8 +17,8 @@ def generator(seed: int) -> torch.Generator:
 
 
 def both_ways(images, labels, texts) -> tuple[Decisions, Decisions]:
-    screened = scoring.decide_by_screening(images, labels, texts, at_once=AT_ONCE)
-    return screened, scoring.decide_in_float32(images, labels, texts, at_once=AT_ONCE)
+    screened = scoring.Scores(images, texts, at_once=AT_ONCE).against_by_screening(labels)
+    return screened, scoring.Scores(images, texts, at_once=AT_ONCE).against_in_float32(labels)
 
 
 def test_answers_on_both_sides_of_the_bound():
@@ -180,6 +181,6 @@ def test_decide_screens_where_it_pays(monkeypatch):
     for fast in (False, True):
         monkeypatch.setattr(screening, "has_fast_bf16", lambda fast=fast: fast)
         assert screening.pays(images, texts) is (fast and has_onednn(torch.float32) and has_onednn(torch.bfloat16))
-        assert torch.equal(scoring.decide(images, labels, texts).right, both_ways(images, labels, texts)[1].right)
+        assert torch.equal(scoring.Scores(images, texts).right(labels), both_ways(images, labels, texts)[1].right)
     assert not screening.pays(images, texts[:, :-1])
     assert not screening.pays(images.double(), texts.double())

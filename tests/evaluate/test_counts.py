@@ -13,10 +13,9 @@ from evaluate_cases import NAMES, line
 from heads_cases import on_a_circle
 from torch.nn import functional as F
 
-from wsoup.core.scoring import AtOnce, decide, normalize
-from wsoup.evaluate import answers as answers_module
+from wsoup.core.class_texts import normalize
 from wsoup.evaluate import counts
-from wsoup.evaluate.answers import answer, predict
+from wsoup.evaluate.answers import answer
 from wsoup.evaluate.classifiers import class_rows
 from wsoup.evaluate.counts import answers_of, count, evaluate, mean_texts, mean_weights, tokens_stored
 from wsoup.evaluate.rows import Material, Row
@@ -36,19 +35,6 @@ def test_counts_and_cosines_on_a_circle_by_hand():
     assert by_mode["centroid"]["alignment"] == pytest.approx(sum(cos) / 3)
     assert by_mode["centroid"]["seed"] == 7
     assert by_mode["centroid"]["stored"] == 3
-
-
-def test_predictions_agree_with_the_count_of_search_and_take_the_lowest_of_equal_labels(monkeypatch):
-    """On the axes; the third image is as near to the first class as to the second, and equal texts tie everywhere."""
-    images = on_a_circle(0, 90, 45).float()
-    images[2] = torch.tensor([0.5, 0.5])
-    classes = torch.stack([on_a_circle(0, 90), on_a_circle(90, 0), on_a_circle(0, 0)]).float()
-    classes = classes.round()
-    assert predict(images, classes).tolist() == [[0, 1, 0], [1, 0, 0], [0, 0, 0]]
-    for labels in (torch.tensor([0, 1, 0]), torch.tensor([0, 0, 1]), torch.tensor([1, 1, 1])):
-        assert torch.equal(predict(images, classes) == labels, decide(images, labels, classes).right)
-    monkeypatch.setattr(answers_module, "AT_ONCE", AtOnce(scores=4, texts=2))
-    assert predict(images, classes).tolist() == [[0, 1, 0], [1, 0, 0], [0, 0, 0]]
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 import torch
 from evaluate_cases import NAMES, images
 
-from wsoup.core.scoring import decide
+from wsoup.core.scoring import Scores
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.evaluate import testsets
@@ -130,7 +130,7 @@ def test_blocks_from_disk_change_no_bit(held_and_on_disk, monkeypatch):
             assert got.predicted[2].tolist() == expected.predicted[2].tolist()
             n_right = [int.from_bytes(bits).bit_count() for bits in got.right.values()]
             assert n_right == got.right_by_class[:2].sum(dim=1).tolist()
-        decisions = decide(held.image_features, held.labels, means)
+        decisions = Scores(held.image_features, means).against(held.labels)
         assert count_right(test, means).tolist() == decisions.right.sum(dim=1).tolist()
         assert identity_of_tests([test]) == of_whole
     samples = [sample_images([test], size=9)[0] for test in held_and_on_disk]

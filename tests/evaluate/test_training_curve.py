@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from wsoup.core.class_texts import normalize
 from wsoup.core.prompts import ending
-from wsoup.core.scoring import normalize
 from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.evaluate.rows import Row

@@ -20,7 +20,7 @@ from wsoup.heads.fewshot import FewShot, checked
 from wsoup.heads.kinds import PARTS
 from wsoup.heads.prototypes import Prototypes
 from wsoup.heads.ridge import Ridge
-from wsoup.heads.zero_shot import logit_scale_of, soup_features
+from wsoup.heads.zero_shot import logit_scale_of, soup_texts
 from wsoup.texts.encoder import PromptEncoder
 
 NAMES = ["cat", "dog", "bird", "fish"]
@@ -222,11 +222,10 @@ def test_a_loss_is_a_mean_over_images_whatever_their_number(monkeypatch, limit, 
     assert log_loss(logits, labels, temperature=2.0) == pytest.approx(expected)
 
 
-def test_texts_of_a_soup_are_centroids_or_the_mean_of_its_features(tiny_encoder):
+def test_texts_of_a_soup_are_the_means_of_its_members(tiny_encoder):
     soup = Soup("top", 1, "a {}.", tiny_encoder.id, (Member("sharp"), Member("which is red")))
-    about = {"template": "a {}.", "class_names": ["cat", "dog"], "text_encoder": PromptEncoder.of(tiny_encoder)}
-    features, centroids = soup_features(soup, mode="centroid", **about)
-    again, means = soup_features(soup, mode="score_mean", **about)
-    torch.testing.assert_close(means, again.mean(dim=0))
-    torch.testing.assert_close(centroids, unit(features.mean(dim=0)))
-    assert float(means.norm(dim=1).max()) < 0.9999
+    encoder = PromptEncoder.of(tiny_encoder)
+    texts = soup_texts(soup, template="a {}.", class_names=["cat", "dog"], text_encoder=encoder)
+    members = encoder.encode_grid(["a cat", "a dog"], [", sharp.", ", which is red."])  # (M, C, D)
+    torch.testing.assert_close(texts.mean, members.mean(dim=0))
+    assert float(texts.mean.norm(dim=1).max()) < 0.9999

@@ -13,7 +13,7 @@ import torch
 from open_clip.transformer import QuickGELU
 from oracle_world import DESCRIPTORS, NAMES, WORDS, images_near
 
-from wsoup.core.scoring import normalize
+from wsoup.core.class_texts import normalize
 from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.testsets import TestSet
 from wsoup.paper import coverage, verify

@@ -14,8 +14,8 @@ import yaml
 
 from wsoup.base.errors import MismatchError
 from wsoup.cli.verify import verify_paper
+from wsoup.core.class_texts import normalize
 from wsoup.core.member import Member
-from wsoup.core.scoring import normalize
 from wsoup.core.soup import Soup
 from wsoup.datasets.paper import PAPER
 from wsoup.disk import store

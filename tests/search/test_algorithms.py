@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wsoup.base.errors import PoolError
+from wsoup.core.class_texts import normalize
 from wsoup.core.draws import member_generator, named_generator
 from wsoup.core.member import Member
-from wsoup.core.scoring import decide, normalize
+from wsoup.core.scoring import Scores
 from wsoup.search.grow.chains import ChainsSoup
 from wsoup.search.grow.greedy import greedy_soup
 from wsoup.search.grow.kind import BATCHES, Judgement, right_on, rises
@@ -37,7 +38,7 @@ def one_by_one_descriptor_soup(ranked, features, pool, images, labels, m):
 
     def count(members: Sequence[str]) -> int:
         mean = torch.stack([features[pool.index(d)] for d in members]).mean(dim=0)
-        return int(decide(images, labels, normalize(mean)[None]).right.sum())
+        return int(Scores(images, normalize(mean)[None]).right(labels).sum())
 
     members = [ranked[0]]
     for candidate in ranked[1:]:
@@ -53,7 +54,7 @@ def test_descriptor_soup_equals_the_plain_loop(seed, block):
     features = normalize(torch.randn(40, 6, 5, generator=generator))
     images, labels = normalize(torch.randn(90, 5, generator=generator)), torch.arange(90) % 6
     pool = [f"which is {i}" for i in range(40)]
-    ranked = [pool[i] for i in rank(decide(images, labels, features).right.sum(dim=1).tolist())]
+    ranked = [pool[i] for i in rank(Scores(images, features).right(labels).sum(dim=1).tolist())]
     members = greedy_soup(ranked, features=blocks_of(features, pool, block), measure=right_on(images, labels), m=4)
     assert [m.text for m in members] == one_by_one_descriptor_soup(ranked, features, pool, images, labels, 4)
     assert len(members) > 1, "the seed should give a soup that grows"

@@ -14,7 +14,8 @@ import yaml
 
 from stages import score as stage
 from wsoup.base.errors import MismatchError
-from wsoup.core.scoring import decide, normalize
+from wsoup.core.class_texts import normalize
+from wsoup.core.scoring import Scores
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
@@ -106,10 +107,11 @@ def test_texts_and_class_name_have_the_final_period_only_if_the_pool_says_so(art
             lines = {line["text"]: line for line in table if line["seed"] == seed}
             counts = Meter(source, seed=seed, period=period).count(["", *WORDS]).tolist()
             assert [lines[text]["n_correct"] for text in ("", *WORDS)] == counts
-            before = decide(*source.images_of(seed), name_alone).right[0]
+            features, labels = source.images_of(seed)
+            before = Scores(features, name_alone).right(labels)[0]
             right_by_name.append(before.tolist())
             (block,) = source.text_blocks(WORDS, period=period)
-            for word, after in zip(WORDS, decide(*source.images_of(seed), block).right, strict=True):
+            for word, after in zip(WORDS, Scores(features, block).right(labels), strict=True):
                 gained, lost = int((after & ~before).sum()), int((before & ~after).sum())
                 variance = gained + lost - (gained - lost) ** 2 / 40
                 assert lines[word]["gain_se"] == pytest.approx(variance**0.5, abs=1e-9)

@@ -13,8 +13,9 @@ from pydantic import TypeAdapter, ValidationError
 from tower_cases import model
 
 from wsoup.base.errors import MismatchError, PoolError
+from wsoup.core.class_texts import normalize
 from wsoup.core.member import NOTHING, Cost, Member
-from wsoup.core.scoring import decide, normalize
+from wsoup.core.scoring import Scores
 from wsoup.core.soup import Soup
 from wsoup.disk.store import write_table
 from wsoup.search.candidates.pools import common_words
@@ -153,7 +154,8 @@ def test_final_counts_are_of_the_texts_that_are_evaluated(kind, period, source, 
     members, _ = build(define(kind), source=source, ranked=replace(ranked, period=period))
     features = torch.cat(list(source.text_blocks([member.text for member in members], period=True)))
     judged = features.cumsum(dim=0) if kind == "greedy" else features
-    counts = decide(*source.images_of(1), normalize(judged)).right.sum(dim=1).tolist()
+    images, labels = source.images_of(1)
+    counts = Scores(images, normalize(judged)).right(labels).sum(dim=1).tolist()
     assert [member.n_correct for member in members] == counts
 
 

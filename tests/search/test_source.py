@@ -8,8 +8,9 @@ import pickle
 import pytest
 import torch
 
+from wsoup.core.class_texts import normalize
 from wsoup.core.prompts import prompt
-from wsoup.core.scoring import decide, normalize
+from wsoup.core.scoring import Scores
 from wsoup.search.rank.meter import Meter
 from wsoup.search.rank.source import Source, identity_of_source
 
@@ -32,7 +33,7 @@ def test_counts_equal_those_of_plainly_encoded_prompts(source, tiny_encoder, per
         for text in texts:
             prompts = [prompt(TEMPLATE, name, text, period=period) for name in NAMES]
             plain = tiny_encoder.encode_texts(prompts)
-            right = decide(source.image_features[index], source.labels[index], plain[None]).right
+            right = Scores(source.image_features[index], plain[None]).right(source.labels[index])
             expected.append(int(right.sum()))
         assert Meter(source, seed=seed, period=period).count(texts).tolist() == expected
 

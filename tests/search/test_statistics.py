@@ -9,7 +9,9 @@ import pytest
 import torch
 
 from wsoup.core import scoring
-from wsoup.core.scoring import AT_ONCE, AtOnce, ImageSet, normalize
+from wsoup.core.class_texts import normalize
+from wsoup.core.scoring import AT_ONCE, AtOnce
+from wsoup.search.rank.image_set import ImageSet
 from wsoup.search.rank.statistics import statistics
 
 
@@ -45,7 +47,7 @@ def plain_gain_se(right, baseline_right) -> float:
 
 
 def check_against_plain_loops(images: ImageSet, texts: torch.Tensor, *, at_once: AtOnce = AT_ONCE) -> None:
-    baseline_right = scoring.decide(images.image_features, images.labels, texts[:1]).right[0]
+    baseline_right = scoring.Scores(images.image_features, texts[:1]).right(images.labels)[0]
     scored = statistics(images, texts, baseline_right=baseline_right, at_once=at_once)
     assert scored["k2"].dtype == scored["gain_se"].dtype == torch.float64
     for name, column in images.score(texts).items():
@@ -55,7 +57,7 @@ def check_against_plain_loops(images: ImageSet, texts: torch.Tensor, *, at_once:
         x, y = images.image_features[index], images.labels[index]
         for p, text in enumerate(texts):
             assert scores["k2"][p].item() == pytest.approx(plain_k2(x, y, text), rel=1e-5)
-            right = scoring.decide(x, y, text[None]).right[0]
+            right = scoring.Scores(x, text[None]).right(y)[0]
             assert scores["gain_se"][p].item() == pytest.approx(plain_gain_se(right, baseline_right[index]), abs=1e-9)
         assert scores["gain_se"][0] == 0, "the class name against itself"
 
@@ -68,7 +70,7 @@ def test_statistics_equal_plain_loops(seed):
 @pytest.mark.parametrize("seed", range(2))
 def test_without_likelihoods_everything_else_is_the_same(seed):
     images, texts = random_case(images=400, classes=300, seed=seed)
-    baseline_right = scoring.decide(images.image_features, images.labels, texts[:1]).right[0]
+    baseline_right = scoring.Scores(images.image_features, texts[:1]).right(images.labels)[0]
     whole = statistics(images, texts, baseline_right=baseline_right)
     counted = statistics(images, texts, baseline_right=baseline_right, likelihood=False)
     assert counted["k2"].isnan().all()
@@ -86,7 +88,7 @@ def test_statistics_do_not_depend_on_block_sizes(block, most):
 @pytest.mark.parametrize("passes", [1, 37, 1000])
 def test_where_blocks_end_changes_no_bit(passes):
     images, texts = random_case(images=300, classes=11)
-    baseline_right = scoring.decide(images.image_features, images.labels, texts[:1]).right[0]
+    baseline_right = scoring.Scores(images.image_features, texts[:1]).right(images.labels)[0]
     whole = statistics(images, texts, baseline_right=baseline_right)
     in_blocks = statistics(images, texts, baseline_right=baseline_right, at_once=AtOnce(passes=passes))
     for name, column in whole.items():

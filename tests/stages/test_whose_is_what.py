@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 from project import METHODS, Project
 
-from wsoup.core.scoring import normalize
+from wsoup.core.class_texts import normalize
 from wsoup.core.soup import Soup
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts

@@ -14,7 +14,7 @@ from wsoup.api.arguments import Features, Labels, checked_classifier, checked_la
 from wsoup.base.arguments import Share, at_the_door, listed
 from wsoup.base.class_names import Names
 from wsoup.base.errors import MismatchError, shown_value
-from wsoup.core.scoring import decide
+from wsoup.core.scoring import Scores
 from wsoup.statistics.noise import compare_images
 
 
@@ -144,8 +144,8 @@ def _right(
         device = classifier.classifier.device
         return (classifier.predict(x.to(device)) == y.to(device)).cpu().numpy()
     weights = checked_classifier(classifier, n_features=x.shape[1], name=name)  # (C, D)
-    decisions = decide(x.to(weights.device), y.to(weights.device), weights[None])
-    return decisions.right[0].cpu().numpy()
+    right = Scores(x.to(weights.device), weights[None]).right(y.to(weights.device))
+    return right[0].cpu().numpy()
 
 
 def _own_names(classifier: object) -> Sequence[str] | None:

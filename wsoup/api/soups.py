@@ -17,10 +17,10 @@ from wsoup.base.arguments import Flag, Natural, Place, Whole, at_the_door
 from wsoup.base.class_names import Names
 from wsoup.base.errors import ParamsError
 from wsoup.core import soup
-from wsoup.core.scoring import Mode
+from wsoup.core.modes import Mode
 from wsoup.core.soup import Template
 from wsoup.disk import store
-from wsoup.heads.zero_shot import soup_features
+from wsoup.heads.zero_shot import soup_texts
 from wsoup.paper import soups as of_paper
 from wsoup.params.section import parse
 from wsoup.search.candidates import pools
@@ -105,10 +105,8 @@ class Soup(soup.Soup):
         template = template or self.template
         with at_work(model, bars=progress):
             encoder = PromptEncoder(model, tokenizer, device=device_of(model), dtype=AUTOCAST[precision])
-            _, weights = soup_features(
-                self, template=template, class_names=class_names, text_encoder=encoder, mode=mode
-            )
-            return weights.T
+            texts = soup_texts(self, template=template, class_names=class_names, text_encoder=encoder)
+            return texts.classifier(mode).T
 
 
 @at_the_door

@@ -13,6 +13,7 @@ from wsoup.cli import common
 
 if TYPE_CHECKING:
     from wsoup.api.encoders import EncoderOptions
+    from wsoup.core.modes import Mode
     from wsoup.core.soup import Soup
     from wsoup.photos.classify import Classifier
     from wsoup.towers.encoder import Encoder
@@ -46,7 +47,7 @@ def load(name: str) -> tuple[Soup, Path | str]:
     )
 
 
-def run_soup(params: Path) -> tuple[str, str]:
+def run_soup(params: Path) -> tuple[str, Mode]:
     """Name of the run's own soup, and the mode it is judged in; ParamsError if there is no params.yaml."""
     from wsoup.evaluate.params import ReportParams
     from wsoup.evaluate.rows import judged_mode
@@ -103,7 +104,7 @@ def load_classifier(
         weights = built_in_texts(name, class_names=names, template=template, encoder=encoder)
         classifier = Classifier.of_texts(weights, class_names=names, encoder=encoder, template=template, texts=name)
         return classifier, lambda: encoder
-    mode = "centroid"
+    mode: Mode = "centroid"
     if name is None:
         name, mode = run_soup(params)
     soup, file = load(name)

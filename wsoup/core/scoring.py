@@ -1,32 +1,24 @@
-"""The mathematics on tensors: products, centroids, correct counts, alignment, uniformity. No files, no model.
+"""`Scores`: what classifiers make of images. No files, no model.
 
-Axes: N images, C classes, M soup members, P candidates, D feature size. All features are L2-normalised float32.
-With x an image and t_kj the text of class k and member j (section 3 of the paper):
-
-* centroid score    s_k = <x, mean_j t_kj / ||mean_j t_kj||>
-* score mean        s_k = (1/M) sum_j <x, t_kj>
-
-so the score mean is the centroid score times the norm of the mean. An image is correct if its own class has the highest
-score; among equal scores the lowest label is predicted, as by ``argmax``.
+Axes: N images, C classes, P classifiers or candidates, D feature size. A score is the product of an image's features,
+L2-normalised float32, and a class's text (`wsoup.core.class_texts`): the cosine, if that is a centroid. The class with
+the highest score is predicted; among equal scores the lowest label, as by ``argmax``.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from wsoup.core import screening
 from wsoup.core.linear import Linear
 
-Mode = Literal["centroid", "score_mean"]
-MODES: tuple[Mode, ...] = get_args(Mode)
-"""How a soup's members become one classifier: the normalised mean of their texts, or the mean of their scores."""
 NEAR_TIE = 1e-6
 """Two cosines closer than this may swap by rounding (float32: about 1e-7 over 512 products)."""
 IMAGES = 1 << 16
-"""Images whose features are copied to another dtype at a time."""
+"""Images whose features are copied to bf16 at a time."""
 
 
 @dataclass(frozen=True)
@@ -60,82 +52,108 @@ def suited_to(device: torch.device) -> AtOnce:
     return ON_CUDA if device.type == "cuda" else AT_ONCE
 
 
-def normalize(features: Tensor) -> Tensor:
-    """L2-normalise the last axis. A zero vector stays zero."""
-    return F.normalize(features, dim=-1)
-
-
 class Decisions(NamedTuple):
-    """What each of P candidates alone makes of N images.
+    """What each of P classifiers makes of N labelled images.
 
     Attributes:
         right: (P, N) bool, whether the image's own class is predicted.
-        near: (P, N) bool, whether own and best other score differ by less than `NEAR_TIE`.
+        near: (P, N) bool, whether own and best other score are a near tie.
     """
 
     right: Tensor
     near: Tensor
 
 
-def decide(
-    image_features: Tensor, labels: Tensor, text_features: Tensor, *, at_once: AtOnce | None = None
-) -> Decisions:
-    """Which images each candidate alone gets right, and which of these answers are near ties.
-
-    Where products in bf16 are fast, they settle most answers; the result is that of float32 everywhere.
+class Scores:
+    """Scores of N images for C classes by each of P classifiers. They are made in blocks and never kept.
 
     Args:
         image_features: (N, D) float32.
-        labels: (N,) int64, each in [0, C).
-        text_features: (P, C, D) float32, normalised (centroids) or not (the mean texts of the score mean).
+        classifiers: (P, C, D) float32, normalised (centroids) or not (the mean texts of the score mean).
         at_once: sizes of the blocks; by default those that suit the device.
     """
-    at_once = at_once or suited_to(labels.device)
-    if screening.pays(image_features, text_features):
-        return decide_by_screening(image_features, labels, text_features, at_once=at_once)
-    return decide_in_float32(image_features, labels, text_features, at_once=at_once)
 
+    def __init__(self, image_features: Tensor, classifiers: Tensor, *, at_once: AtOnce | None = None) -> None:
+        self.image_features = image_features
+        self.classifiers = classifiers
+        self.at_once = at_once or suited_to(image_features.device)
 
-def decide_by_screening(image_features: Tensor, labels: Tensor, text_features: Tensor, *, at_once: AtOnce) -> Decisions:
-    """`decide` in bf16; answers that bf16 leaves open (`wsoup.core.screening`) are decided in float32."""
-    right, near = torch.zeros(2, len(text_features), len(labels), dtype=torch.bool)
-    for start in range(0, len(labels), IMAGES):
-        block = slice(start, start + IMAGES)
-        x, y = image_features[block], labels[block]
-        images = screening.rounded(x)
-        for candidate, texts in enumerate(text_features):
-            right[candidate, block], is_open = screening.Screen(texts).answers(images, y, margin=2 * NEAR_TIE)
-            rows = is_open.nonzero()[:, 0]
-            again = decide_in_float32(x[rows], y[rows], texts[None], at_once=at_once)
-            right[candidate, start + rows] = again.right[0]
-            near[candidate, start + rows] = again.near[0]
-    return Decisions(right, near)
+    def predicted(self) -> Tensor:
+        """The label with the highest score, the lowest among equal ones: (P, N) int32."""
+        labels = torch.empty(self._shape, dtype=torch.int32, device=self.image_features.device)
+        for group, block, scores in self._blocks():
+            labels[group, block] = scores.argmax(dim=2).T.int()
+        return labels
 
+    def right(self, labels: Tensor) -> Tensor:
+        """Which images each classifier gets right, given their labels (N,) int64: (P, N) bool."""
+        return self.against(labels).right
 
-def decide_in_float32(image_features: Tensor, labels: Tensor, text_features: Tensor, *, at_once: AtOnce) -> Decisions:
-    """`decide` from all scores in float32.
+    def against(self, labels: Tensor, *, near_tie: float = NEAR_TIE) -> Decisions:
+        """Which images each classifier gets right, and which of these answers are near ties.
 
-    Goes by groups of candidates, whose texts stay in the CPU's cache, and blocks of images, which bound the memory for
-    scores.
-    """
-    n_candidates, n_classes, _ = text_features.shape
-    right, near = torch.empty(2, n_candidates, len(labels), dtype=torch.bool, device=labels.device)
-    if not right.numel():
+        Where products in bf16 are fast, they settle most answers; the result is that of float32 everywhere.
+
+        Args:
+            labels: (N,) int64, each in [0, C).
+            near_tie: two scores closer than this are one.
+        """
+        if screening.pays(self.image_features, self.classifiers):
+            return self.against_by_screening(labels, near_tie=near_tie)
+        return self.against_in_float32(labels, near_tie=near_tie)
+
+    def against_by_screening(self, labels: Tensor, *, near_tie: float = NEAR_TIE) -> Decisions:
+        """`against` in bf16; answers that bf16 leaves open (`wsoup.core.screening`) are decided in float32."""
+        right, near = torch.zeros(2, *self._shape, dtype=torch.bool)
+        for start in range(0, len(labels), IMAGES):
+            block = slice(start, start + IMAGES)
+            x, y = self.image_features[block], labels[block]
+            images = screening.rounded(x)
+            for p, texts in enumerate(self.classifiers):
+                right[p, block], is_open = screening.Screen(texts).answers(images, y, margin=2 * near_tie)
+                rows = is_open.nonzero()[:, 0]
+                again = Scores(x[rows], texts[None], at_once=self.at_once)
+                decided = again.against_in_float32(y[rows], near_tie=near_tie)
+                right[p, start + rows] = decided.right[0]
+                near[p, start + rows] = decided.near[0]
         return Decisions(right, near)
-    together = min(n_candidates, max(1, at_once.texts // max(1, n_classes)))
-    n_images = max(1, at_once.scores // (together * max(1, n_classes)))
-    for first in range(0, n_candidates, together):
-        group = slice(first, first + together)
-        texts = text_features[group]
-        cosines = Linear(texts.flatten(0, 1), None, dtype=texts.dtype)
-        for start in range(0, len(labels), n_images):
-            block = slice(start, start + n_images)
-            x = image_features[block]
-            scores = cosines(x).view(len(x), len(texts), n_classes)
+
+    def against_in_float32(self, labels: Tensor, *, near_tie: float = NEAR_TIE) -> Decisions:
+        """`against` from all scores in float32."""
+        right, near = torch.empty(2, *self._shape, dtype=torch.bool, device=labels.device)
+        for group, block, scores in self._blocks():
             own, best, wins = own_against_others(scores, labels[block])
             right[group, block] = wins.T
-            near[group, block] = near_ties(own, best).T
-    return Decisions(right, near)
+            near[group, block] = near_ties(own, best, within=near_tie).T
+        return Decisions(right, near)
+
+    @property
+    def _shape(self) -> tuple[int, int]:
+        return len(self.classifiers), len(self.image_features)
+
+    def _blocks(self) -> Iterator[tuple[slice, slice, Tensor]]:
+        """Groups of classifiers, blocks of images, and their scores (n, p, C).
+
+        The texts of a group stay in the CPU's cache, and blocks of images bound the memory for scores.
+        """
+        n_classifiers, n_classes, _ = self.classifiers.shape
+        if not (n_classifiers and len(self.image_features)):
+            return
+        together = min(n_classifiers, classifiers_at_once(n_classes, at_once=self.at_once))
+        n_images = max(1, self.at_once.scores // (together * max(1, n_classes)))
+        for first in range(0, n_classifiers, together):
+            group = slice(first, first + together)
+            texts = self.classifiers[group]
+            product = Linear(texts.flatten(0, 1), None, dtype=texts.dtype)
+            for start in range(0, len(self.image_features), n_images):
+                block = slice(start, start + n_images)
+                x = self.image_features[block]
+                yield group, block, product(x).view(len(x), len(texts), n_classes)
+
+
+def classifiers_at_once(n_classes: int, *, at_once: AtOnce) -> int:
+    """Classifiers whose texts stay in the cache; at least one, however many classes there are."""
+    return max(1, at_once.texts // max(1, n_classes))
 
 
 def own_against_others(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -176,72 +194,6 @@ def _with_first_best(scores: Tensor, labels: Tensor, *, own: Tensor) -> tuple[Te
     return best, wins
 
 
-def near_ties(own: Tensor, best: Tensor) -> Tensor:
+def near_ties(own: Tensor, best: Tensor, *, within: float = NEAR_TIE) -> Tensor:
     """Which answers rounding could change, given the own and the best other score."""
-    return (own - best).abs() < NEAR_TIE
-
-
-def class_sums(image_features: Tensor, labels: Tensor, *, n_classes: int) -> Tensor:
-    """Sum of the images of each class, float64, for `mean_cosines`: (N, D), (N,) -> (C, D)."""
-    sums = torch.zeros(n_classes, image_features.shape[1], dtype=torch.float64, device=labels.device)
-    for x, y in zip(image_features.split(IMAGES), labels.split(IMAGES), strict=True):
-        sums.index_add_(0, y, x.double())
-    return sums
-
-
-def mean_cosines(class_features: Tensor, *, sums: Tensor, n_images: int) -> tuple[Tensor, Tensor]:
-    """Alignment and uniformity of P classifiers (section 4 of the paper).
-
-    Alignment is the mean cosine of an image and its own class's text, uniformity that of an image and the texts of the
-    other classes; with one class it is NaN.
-
-    Args:
-        class_features: (P, C, D).
-        sums: (C, D) float64, `class_sums` of the images.
-        n_images: N.
-
-    Returns:
-        alignment, uniformity: (P,) float64 each.
-    """
-    texts = class_features.double()
-    n_classes = texts.shape[1]
-    own = torch.einsum("pcd,cd->p", texts, sums)
-    every = torch.einsum("pcd,d->p", texts, sums.sum(dim=0))
-    others = n_images * (n_classes - 1) if n_classes > 1 else float("nan")
-    return own / n_images, (every - own) / others
-
-
-class ImageSet:
-    """Images to score candidates on, for several overlapping subsets (seeds) in one pass over the texts.
-
-    Args:
-        image_features: (N, D) float32, L2-normalised.
-        labels: (N,) int64, each in [0, n_classes).
-        n_classes: C.
-        subsets: K index tensors into the N images, one per seed.
-    """
-
-    def __init__(self, image_features: Tensor, *, labels: Tensor, n_classes: int, subsets: list[Tensor]) -> None:
-        self.image_features, self.labels, self.subsets = image_features, labels, subsets
-        self._sums = [class_sums(image_features[index], labels[index], n_classes=n_classes) for index in subsets]
-
-    def score(self, text_features: Tensor, *, decided: Decisions | None = None) -> dict[str, Tensor]:
-        """Score candidates on every subset.
-
-        Args:
-            text_features: (P, C, D).
-            decided: what `decide` gives for all images, if that is known.
-
-        Returns:
-            n_correct and near_ties, int64, and alignment and uniformity, float64: (K, P) each.
-        """
-        right, near = decided or decide(self.image_features, self.labels, text_features)  # (P, N)
-        texts = text_features.double()  # once for all subsets
-        of_subsets: dict[str, list[Tensor]] = {"n_correct": [], "alignment": [], "uniformity": [], "near_ties": []}
-        for index, sums in zip(self.subsets, self._sums, strict=True):
-            alignment, uniformity = mean_cosines(texts, sums=sums, n_images=len(index))
-            of_subsets["n_correct"].append(right[:, index].sum(dim=1))
-            of_subsets["alignment"].append(alignment)
-            of_subsets["uniformity"].append(uniformity)
-            of_subsets["near_ties"].append(near[:, index].sum(dim=1))
-        return {name: torch.stack(values) for name, values in of_subsets.items()}
+    return (own - best).abs() < within

@@ -12,8 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wsoup.core.linear import Linear
-from wsoup.core.scoring import AT_ONCE, MODES, Mode, mean_cosines, normalize
+from wsoup.core.alignment import mean_cosines
+from wsoup.core.class_texts import ClassTexts
+from wsoup.core.modes import MODES, Mode
+from wsoup.core.scoring import Scores, classifiers_at_once, suited_to
 from wsoup.evaluate.right import all_seeds, random_beside
 from wsoup.evaluate.rows import BASELINES, CLASS_NAME, ENSEMBLE, GPT, Row, row_name
 from wsoup.evaluate.testsets import TestSet
@@ -25,7 +27,7 @@ class InMode:
 
     Attributes:
         right_by_class: correct images of each class, (R, C) int64.
-        alignment, uniformity: of each row (`wsoup.core.scoring.mean_cosines`).
+        alignment, uniformity: of each row (`wsoup.core.alignment.mean_cosines`).
         right: which images a row gets right (`wsoup.evaluate.right.right_by_row`), by its position; of the judged rows.
         predicted: labels that a row predicts, (N,) int32, by its position; of the shown rows.
     """
@@ -79,18 +81,15 @@ class _Tally:
 
     def add(self, images: Tensor, labels: Tensor, block: slice) -> None:
         """Count the images of a block: features (n, D), labels (n,), and their place among all."""
-        together = classifiers_at_once(self.n_classes)
+        together = classifiers_at_once(self.n_classes, at_once=suited_to(images.device))
         for start in range(0, len(self.means), together):
-            predicted = predict(images, self._classifiers(slice(start, start + together)))  # (r, n)
+            predicted = Scores(images, self._classifiers(slice(start, start + together))).predicted()  # (r, n)
             for r, of_row in enumerate(predicted, start=start):
                 self._add_row(r, of_row, labels, block)
 
     def _classifiers(self, rows: slice) -> Tensor:
         """(r, C, D), made as they are used: those of all rows would take as much memory as all means."""
-        classifiers = torch.stack(list(self.means[rows]))
-        if self.mode == "centroid":
-            return normalize(classifiers)
-        return classifiers
+        return ClassTexts(torch.stack(list(self.means[rows]))).classifier(self.mode)
 
     def _add_row(self, r: int, predicted: Tensor, labels: Tensor, block: slice) -> None:
         right = predicted == labels
@@ -172,29 +171,3 @@ def judged_rows(rows: Sequence[Row], *, soups: Sequence[str], drawn: int | None 
         if key not in largest or len(row.texts) > len(rows[largest[key]].texts):
             largest[key] = r
     return list(largest.values())
-
-
-def classifiers_at_once(n_classes: int) -> int:
-    """Classifiers whose texts stay in a CPU's cache; at least one, however many classes there are."""
-    return max(1, AT_ONCE.texts // n_classes)
-
-
-def predict(image_features: Tensor, class_features: Tensor) -> Tensor:
-    """The label with the highest score, the lowest among equal ones: (N, D), (P, C, D) -> (P, N) int32.
-
-    Goes by blocks of the same sizes as `wsoup.core.scoring.decide`, with which it agrees on which images are right.
-    """
-    n_classifiers, n_classes, _ = class_features.shape
-    n_images = len(image_features)
-    together = min(n_classifiers, classifiers_at_once(n_classes))
-    images = max(1, AT_ONCE.scores // (together * n_classes))
-    predicted = torch.empty(n_classifiers, n_images, dtype=torch.int32, device=image_features.device)
-    for first in range(0, n_classifiers, together):
-        texts = class_features[first : first + together]
-        cosines = Linear(texts.flatten(0, 1), None, dtype=texts.dtype)
-        for start in range(0, n_images, images):
-            x = image_features[start : start + images]
-            scores = cosines(x).view(len(x), len(texts), n_classes)
-            labels = scores.argmax(dim=2)  # (n, p)
-            predicted[first : first + together, start : start + images] = labels.T
-    return predicted

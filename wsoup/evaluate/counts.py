@@ -2,7 +2,7 @@
 
 A classifier (a row of the paper's tables) is a set of texts for each class. Both ways of using it need only the mean
 text feature of each class: the score mean is the cosine with that mean, the centroid its normalised direction
-(`wsoup.core.scoring`). So all rows are collected first, each distinct text is encoded once with each distinct class
+(`wsoup.core.class_texts`). So all rows are collected first, each distinct text is encoded once with each distinct class
 prompt of all datasets, and every block of features is added to the rows that use its texts, then dropped.
 
 The token offset trick puts t null tokens before the descriptor, as in the paper's example: "a photo of a dog, ! ! ! ! !
@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from wsoup.core import prompts
-from wsoup.core.scoring import MODES
+from wsoup.core.modes import MODES
 from wsoup.disk import store
 from wsoup.disk.shards import Shard
 from wsoup.evaluate.answers import Answers, answer
@@ -47,7 +47,7 @@ SCHEMA = pa.schema(
         ("seed", pa.int64()),
         *WHERE,
         *COUNTS,
-        ("alignment", pa.float64()),  # `wsoup.core.scoring.mean_cosines`
+        ("alignment", pa.float64()),  # `wsoup.core.alignment.mean_cosines`
         ("uniformity", pa.float64()),
     ]
 )

@@ -11,7 +11,7 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
-from wsoup.core.scoring import MODES, Mode
+from wsoup.core.modes import MODES, Mode
 from wsoup.evaluate.answers import Answers
 from wsoup.evaluate.baselines import random_chains, random_descriptors
 from wsoup.evaluate.counts import answers_of, mean_texts

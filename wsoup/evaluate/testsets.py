@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from wsoup.core import prompts
-from wsoup.core.scoring import decide
+from wsoup.core.scoring import Scores
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.towers.encoder import Encoder
@@ -128,7 +128,7 @@ def count_right(test: TestSet, class_features: Tensor) -> Tensor:
     """Images of one dataset that each of P classifiers gets right: (P, C, D) -> (P,) int64."""
     counts = torch.zeros(len(class_features), dtype=torch.int64, device=class_features.device)
     for block, images in test.blocks():
-        counts += decide(images, test.labels[block], class_features).right.sum(dim=1)
+        counts += Scores(images, class_features).right(test.labels[block]).sum(dim=1)
     return counts
 
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from wsoup.core.class_texts import ClassTexts
 from wsoup.core.member import Member
-from wsoup.core.scoring import normalize
 from wsoup.evaluate.testsets import TestSet, count_right
 from wsoup.evaluate.transfer import Grid
 from wsoup.search.grow.greedy import greedy_soup
@@ -65,7 +65,7 @@ def upper_bound(table: pa.Table, *, grid: Grid, m: int) -> list[Member]:
     sizes = [len(test.labels) for test in targets]
 
     def measure(sums: Tensor) -> tuple[list[int], list[int]]:
-        centroids = normalize(sums)  # (b, S, D)
+        centroids = ClassTexts(sums).centroids  # (b, S, D)
         by_target = [count_right(test, centroids[:, grid.classes.of(test)]) for test in targets]
         by_text = torch.stack(by_target, dim=1).tolist()  # (b, targets)
         means = [mean_accuracy(counts, n_images=sizes) for counts in by_text]

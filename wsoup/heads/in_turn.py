@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from wsoup.core.scoring import Scores
 from wsoup.heads.choose import choose
 from wsoup.heads.duplicates import duplicates
 from wsoup.heads.fewshot import checked
@@ -53,8 +54,8 @@ def judged_in_turn(
     judged = ~shares.isnan()
     by_row = {}
     for row, class_texts in texts.items():
-        answers = (features[judged] @ class_texts.T).argmax(dim=1)
-        by_row[row] = (answers == labels[judged]).double()
+        (right,) = Scores(features[judged], class_texts[None]).right(labels[judged])
+        by_row[row] = right.double()
     by_row[HEAD] = shares[judged]
     return by_row
 
@@ -69,7 +70,7 @@ def _share_right(features: Tensor, labels: Tensor, *, in_train: Tensor, head: He
         if draw > 0:
             seen = _drawn(labels, in_train=in_train, draw=draw, seed=seed)
             weights = _fitted(features[seen], labels[seen], like=head, texts=texts)
-        right = (features @ weights).argmax(dim=1) == labels
+        (right,) = Scores(features, weights.T[None]).right(labels)
         n_right += right & ~seen
         n_judged += ~seen
     return n_right / n_judged

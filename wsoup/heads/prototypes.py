@@ -8,7 +8,8 @@ from functools import cached_property
 
 from torch import Tensor
 
-from wsoup.core.scoring import class_sums, normalize
+from wsoup.core.alignment import class_sums
+from wsoup.core.class_texts import normalize
 from wsoup.heads.fewshot import BLOCK, FewShot
 from wsoup.heads.one_shot import one_shot_weight
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from wsoup.core.scoring import class_sums
+from wsoup.core.alignment import class_sums
 from wsoup.heads.fewshot import BLOCK, FewShot
 from wsoup.heads.one_shot import one_shot_weight
 

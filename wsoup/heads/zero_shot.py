@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from wsoup.core import prompts
-from wsoup.core.scoring import normalize
+from wsoup.core.class_texts import ClassTexts
 from wsoup.core.soup import Soup
 from wsoup.runtime.progress import progress
 from wsoup.texts.encoder import PromptEncoder
@@ -16,10 +16,8 @@ LOGIT_SCALE = 100.0
 """CLIP's; for a model without a `logit_scale`."""
 
 
-def soup_features(
-    of: Soup, *, template: str, class_names: Sequence[str], text_encoder: PromptEncoder, mode: str = "centroid"
-) -> tuple[Tensor, Tensor]:
-    """Features of every member with every class, (M, C, D), and the soup's classifier, (C, D).
+def soup_texts(of: Soup, *, template: str, class_names: Sequence[str], text_encoder: PromptEncoder) -> ClassTexts:
+    """The texts of classes with the members of a soup.
 
     Raises:
         PoolError: a text does not fit the model's context after a class.
@@ -29,19 +27,13 @@ def soup_features(
     check_fits(of.texts, stems=stems, tokenizer=text_encoder.tokenizer, step=step)
     endings = [prompts.ending(text, period=True) for text in of.texts]
     features = text_encoder.encode_grid(stems, endings)
-    ones = torch.ones(len(features), dtype=features.dtype, device=features.device)
-    shares = ones / len(features)
-    # `features.mean(dim=0)` differs in the last bits.
-    mean = torch.einsum("m,mcd->cd", shares, features)
-    if mode == "centroid":
-        return features, normalize(mean)
-    return features, mean
+    return ClassTexts.of_members(features)
 
 
 def class_texts(of: Soup, *, template: str, class_names: Sequence[str], text_encoder: PromptEncoder) -> Tensor:
     """The soup's centroids on the CPU: (C, D)."""
-    _, classifier = soup_features(of, template=template, class_names=class_names, text_encoder=text_encoder)
-    return classifier.cpu()
+    texts = soup_texts(of, template=template, class_names=class_names, text_encoder=text_encoder)
+    return texts.centroids.cpu()
 
 
 def prompt_texts(prompts: Sequence[Sequence[str]], *, text_encoder: PromptEncoder) -> Tensor:
@@ -49,7 +41,7 @@ def prompt_texts(prompts: Sequence[Sequence[str]], *, text_encoder: PromptEncode
     means = []
     for prompts_of_class in progress(prompts, label="templates", unit="class"):
         means.append(text_encoder.encode(prompts_of_class).mean(dim=0))
-    return normalize(torch.stack(means)).cpu()
+    return ClassTexts(torch.stack(means)).centroids.cpu()
 
 
 def logit_scale_of(model: object) -> float:

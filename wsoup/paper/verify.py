@@ -18,7 +18,9 @@ import torch
 from torch import Tensor
 
 from wsoup.base.errors import MismatchError
-from wsoup.core.scoring import normalize
+from wsoup.core.class_texts import ClassTexts
+from wsoup.core.modes import Mode
+from wsoup.core.scoring import Scores
 from wsoup.core.soup import Soup
 from wsoup.datasets.paper import PAPER
 from wsoup.disk import store
@@ -48,7 +50,7 @@ DEVIATIONS = 3.0
 This many standard deviations are allowed."""
 PERIOD = {"word": False, "descriptor": True}
 """Whether their search keeps the final period (`candidates.<pool>.period`)."""
-ROWS = {
+ROWS: dict[str, tuple[str, Mode, bool]] = {
     "ZS": ("class_name", "centroid", False),
     "ensemble": ("ensemble", "centroid", False),
     "gpt-centroids": ("gpt", "centroid", False),
@@ -175,7 +177,7 @@ def score(log: Sequence[Step], *, source: Source, period: Mapping[str, bool] = P
         texts = [step.text for step in steps]
         features = torch.cat(list(source.text_blocks(texts, period=period[soup])))  # (M, C, D)
         if soup == "descriptor":
-            features = normalize(features.cumsum(dim=0))
+            features = ClassTexts(features.cumsum(dim=0)).centroids
         n = len(labels)
         for step, classes in zip(steps, features, strict=True):
             right, near = right_and_near(images, labels, classes)
@@ -194,13 +196,8 @@ def right_and_near(images: Tensor, labels: Tensor, classes: Tensor) -> tuple[int
         labels: (N,).
         classes: (C, D).
     """
-    scores = images @ classes.T  # (N, C)
-    own = scores.gather(1, labels[:, None]).squeeze(1)
-    is_right = scores.argmax(dim=1) == labels
-    # Between other classes a near tie moves no count.
-    others = scores.scatter(1, labels[:, None], -math.inf).amax(dim=1)
-    is_near = (own - others).abs() < HALF_PRECISION
-    return int(is_right.sum()), int(is_near.sum())
+    decided = Scores(images, classes[None]).against(labels, near_tie=HALF_PRECISION)
+    return int(decided.right.sum()), int(decided.near.sum())
 
 
 def moved_by_half_precision(n_near: int) -> int:
@@ -279,7 +276,7 @@ def count(
             seed = line.seed if (method, line.seed) in texts else 0
             mean = means.get((method, seed, with_offsets))
             if mean is not None:
-                classes = normalize(mean) if mode == "centroid" else mean
+                classes = ClassTexts(mean).classifier(mode)
                 right = 0
                 near = 0
                 for block, images in test.blocks():

@@ -21,7 +21,7 @@ from wsoup.api.model import checked_logit_scale
 from wsoup.base.arguments import at_the_door
 from wsoup.base.arrays import Positive
 from wsoup.base.errors import DataError
-from wsoup.core.scoring import normalize
+from wsoup.core.class_texts import normalize
 from wsoup.photos.estimation import OFF, Adapted, Statistics, estimate, predict_softly
 from wsoup.photos.second_look import agreement, cost, lift, parting, pull
 from wsoup.runtime import threads

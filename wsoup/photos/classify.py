@@ -10,12 +10,13 @@ import torch
 from torch import Tensor
 
 from wsoup.api.model import checked_logit_scale
+from wsoup.core.class_texts import normalize
 from wsoup.core.member import Member
-from wsoup.core.scoring import normalize
+from wsoup.core.modes import Mode
 from wsoup.core.soup import Soup
 from wsoup.evaluate.baselines import ensemble_prompts
 from wsoup.heads.head import Head
-from wsoup.heads.zero_shot import class_texts, prompt_texts, soup_features
+from wsoup.heads.zero_shot import class_texts, prompt_texts, soup_texts
 from wsoup.images.features import encode_files
 from wsoup.photos.adaptation import adapted_to
 from wsoup.photos.estimation import Adapted
@@ -82,15 +83,14 @@ class Classifier:
 
     @classmethod
     def of_soup(
-        cls, soup: Soup, *, class_names: Sequence[str], encoder: Encoder, template: str | None, mode: str
+        cls, soup: Soup, *, class_names: Sequence[str], encoder: Encoder, template: str | None, mode: Mode
     ) -> Classifier:
         """Classifier of a soup; arguments as `Soup.classifier`."""
         template = template or soup.template
-        _, weights = soup_features(
-            soup, template=template, class_names=class_names, text_encoder=PromptEncoder.of(encoder), mode=mode
-        )
+        text_encoder = PromptEncoder.of(encoder)
+        texts = soup_texts(soup, template=template, class_names=class_names, text_encoder=text_encoder)
         made_of = {"mode": mode, "template": template, "soup": soup.as_json()}
-        return cls.of_texts(weights, class_names=class_names, encoder=encoder, **made_of)
+        return cls.of_texts(texts.classifier(mode), class_names=class_names, encoder=encoder, **made_of)
 
     @classmethod
     def of_texts(cls, weights: Tensor, *, class_names: Sequence[str], encoder: Encoder, **made_of: Any) -> Classifier:

@@ -29,7 +29,7 @@ from torch.special import entr
 
 from wsoup.base.arguments import usual_torch
 from wsoup.base.arrays import rows
-from wsoup.core.scoring import normalize
+from wsoup.core.class_texts import normalize
 
 LOGITS_PER_BLOCK = 1 << 24
 """Logits in memory at a time (64 MiB in float32)."""

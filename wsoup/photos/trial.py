@@ -26,6 +26,7 @@ from wsoup.api.model import checked_logit_scale
 from wsoup.api.soups import COMMON_WORDS, common_words
 from wsoup.base.errors import DataError, one_line
 from wsoup.core.member import Member
+from wsoup.core.scoring import Scores
 from wsoup.core.soup import Soup
 from wsoup.datasets.listing import some
 from wsoup.disk.store import write_bytes
@@ -89,7 +90,10 @@ class Trial:
     @cached_property
     def answers(self) -> dict[str, Tensor]:
         """Labels (H,) that each row gives."""
-        return {row: (self.features @ one.weights).argmax(dim=1) for row, one in self.classifiers.items()}
+        answers = {}
+        for row, one in self.classifiers.items():
+            (answers[row],) = Scores(self.features, one.weights.T[None]).predicted()
+        return answers
 
     @cached_property
     def advice(self) -> Advice:

@@ -10,6 +10,7 @@ from typing import Literal
 
 import numpy as np
 
+from wsoup.core.modes import Mode
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.rows import CLASS_NAME, CURVE, judged_mode
@@ -118,7 +119,7 @@ def _correlation(x: Sequence[float], y: Sequence[float]) -> float | None:
     return round(float(np.corrcoef(x, y)[0, 1]), 4)
 
 
-def by_size(results: Results, *, mode: Literal["centroid", "score_mean", "paper"]) -> Sequence[TableCells]:
+def by_size(results: Results, *, mode: Mode | Literal["paper"]) -> Sequence[TableCells]:
     """Accuracy of the pretrained encoder against the number of members: {method, m, mean, accuracy, std}.
 
     Soups in the mode in which they are judged; `mode` is ``report.mode``. Texts of a single size are a point.

@@ -203,12 +203,12 @@ def judged_beside(total: Tensor | int, block: Tensor, *, measure: Measure) -> It
 
 def right_on(image_features: Tensor, labels: Tensor) -> Measure:
     """Measure soups by how many images (N, D) with labels (N,) their centroids get right."""
-    from wsoup.core.scoring import decide, normalize  # torch is slow to import
+    from wsoup.core.class_texts import ClassTexts  # torch is slow to import
+    from wsoup.core.scoring import Scores
 
     def measure(sums: Tensor) -> tuple[Sequence[int], Sequence[int]]:
-        # Normalised, a sum equals the mean.
-        right = decide(image_features, labels, normalize(sums)).right  # (B, N)
-        counts = right.sum(dim=1).tolist()
+        centroids = ClassTexts(sums).centroids  # (B, C, D)
+        counts = Scores(image_features, centroids).right(labels).sum(dim=1).tolist()
         return counts, counts
 
     return measure

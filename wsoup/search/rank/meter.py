@@ -16,7 +16,7 @@ from torch import Tensor
 
 from wsoup.core import prompts
 from wsoup.core.member import Cost
-from wsoup.core.scoring import decide
+from wsoup.core.scoring import Scores
 from wsoup.search.rank.source import Source
 
 
@@ -70,10 +70,10 @@ class Meter:
 
     def count(self, texts: Sequence[str]) -> np.ndarray:
         """Correct images of the seed for each text alone: (P,) int64."""
+        features, labels = self.images
         counts = []
         for block in self.blocks(texts):
-            right = decide(*self.images, block).right
-            counts.append(right.sum(dim=1))
+            counts.append(Scores(features, block).right(labels).sum(dim=1))
         # Read at once, so that a GPU is waited for once.
         return torch.cat(counts).cpu().numpy()
 

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from wsoup.base.errors import MismatchError
 from wsoup.core import prompts
-from wsoup.core.scoring import ImageSet
 from wsoup.disk import store
+from wsoup.search.rank.image_set import ImageSet
 from wsoup.texts import tokens
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder

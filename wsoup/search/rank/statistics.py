@@ -22,11 +22,12 @@ import torch
 from torch import Tensor
 
 from wsoup.core.linear import Linear
-from wsoup.core.scoring import AtOnce, Decisions, ImageSet, decide, near_ties, own_against_others, suited_to
+from wsoup.core.scoring import AtOnce, Decisions, Scores, near_ties, own_against_others, suited_to
 from wsoup.disk.shards import Owner, Shard
 from wsoup.disk.store import pack_arrays, unpack_arrays
 from wsoup.runtime.peak import DevicePeak, highest
 from wsoup.runtime.work import finish_shards
+from wsoup.search.rank.image_set import ImageSet
 from wsoup.search.rank.source import Source, identity_of_source
 
 PEAK = "peak_device_mib"
@@ -50,7 +51,7 @@ def statistics(
     Args:
         images: N images with K subsets (seeds).
         text_features: (P, C, D) float32, L2-normalised.
-        baseline_right: (N,) bool, the images that the class name alone gets right (`wsoup.core.scoring.decide`).
+        baseline_right: (N,) bool, the images that the class name alone gets right (`right_by_name`).
         likelihood: whether to compute k2. It needs all scores in float32; counts alone are up to three times as fast.
         at_once: sizes of the blocks; by default those that suit the device.
 
@@ -62,7 +63,7 @@ def statistics(
     if likelihood:
         decided, log_likelihood = _with_likelihood(images, text_features, at_once=at_once)
     else:
-        decided = decide(images.image_features, images.labels, text_features, at_once=at_once)
+        decided = Scores(images.image_features, text_features, at_once=at_once).against(images.labels)
         shape = (len(images.subsets), len(text_features))
         log_likelihood = torch.full(shape, torch.nan, dtype=torch.float64, device=images.labels.device)
     spreads = []
@@ -76,7 +77,7 @@ def statistics(
 
 
 def _with_likelihood(images: ImageSet, text_features: Tensor, *, at_once: AtOnce) -> tuple[Decisions, Tensor]:
-    """`wsoup.core.scoring.decide` and k2, (K, P) float64, from the same scores in float32."""
+    """`Scores.against` and k2, (K, P) float64, from the same scores in float32."""
     n_candidates, n_classes, _ = text_features.shape
     right, near = torch.zeros(2, n_candidates, len(images.labels), dtype=torch.bool, device=images.labels.device)
     log_likelihood = torch.empty(len(images.subsets), n_candidates, dtype=torch.float64, device=images.labels.device)
@@ -126,7 +127,7 @@ class _Block:
             yield slice(start, start + len(x)), self.cosines(x).view(len(x), *self.shape[:2])
 
     def decide(self) -> Decisions:
-        """`wsoup.core.scoring.decide`, while computing the deviations."""
+        """`Scores.against`, while computing the deviations."""
         labels = self.labels
         right, near = torch.empty(2, self.shape[0], len(labels), dtype=torch.bool, device=labels.device)
         n_scores = min(self.at_once.passes, self.at_once.kept)
@@ -200,7 +201,7 @@ def shards(texts: Sequence[str], *, size: int) -> list[Sequence[str]]:
 def right_by_name(source: Source, *, images: ImageSet, period: bool) -> Tensor:
     """Which images the bare class name gets right: (N,) bool."""
     (name_alone,) = source.text_blocks([""], period=period)
-    return decide(images.image_features, images.labels, name_alone).right[0]
+    return Scores(images.image_features, name_alone).right(images.labels)[0]
 
 
 def scores(
