@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections import ChainMap
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -177,18 +178,15 @@ def encoder_of(
         MismatchError: its config, weights or preprocessing differ from those the soup was made with.
     """
     names = {"model": encoder_id.get("model"), "pretrained": encoder_id.get("pretrained")}
-    defaults = {**names, "precision": encoder_id.get("precision", "fp32")}
+    by_id = {**names, "precision": encoder_id.get("precision", "fp32")}
     # The soup remembers the preprocessing that params.yaml gave a local model.
-    for key, name in PREPROCESSING.items():
-        if soup.preprocessing.get(name):
-            defaults[key] = soup.preprocessing[name]
+    by_soup = {key: soup.preprocessing[name] for key, name in PREPROCESSING.items() if soup.preprocessing.get(name)}
+    by_file: dict[str, Any] = {}
     if options.model is None:
-        # What `wsoup try` writes beside its soup and head says the same.
-        for file in (params, Path(origin).parent / BESIDE):
-            known = _in_params(file)
-            if _is_about(known, names):
-                defaults |= known
-                break
+        # What `wsoup try` writes beside its soup and head says the same as params.yaml.
+        by_file = _first_about(names, files=(params, Path(origin).parent / BESIDE))
+    # The first that has a key decides.
+    defaults = dict(ChainMap(by_file, by_soup, by_id))
     encoder = options.load(device=device, origin=origin, defaults=defaults)
     loaded = {**encoder.id, **encoder.preprocessing}
     expected = {key: encoder_id[key] for key in IDENTITY if encoder_id.get(key) is not None}
@@ -204,6 +202,15 @@ def encoder_of(
             "or make a soup for this one"
         )
     return encoder
+
+
+def _first_about(names: Mapping[str, object], *, files: Sequence[Path]) -> dict[str, Any]:
+    """Section `encoder` of the first of some files that is about the encoder of these names; {} if none is."""
+    for file in files:
+        known = _in_params(file)
+        if _is_about(known, names):
+            return known
+    return {}
 
 
 def _is_about(known: Mapping[str, Any], names: Mapping[str, object]) -> bool:

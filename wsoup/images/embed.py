@@ -10,7 +10,7 @@ the memory of their names in Arrow.
 import hashlib
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -168,12 +168,45 @@ class _Gathered:
         return encoded.features[self.name][:]
 
 
-class _Part(NamedTuple):
-    """Images that are encoded together and kept in one shard: the number of their list, and their places in it."""
+class _Listed:
+    """One list while it is embedded: which row of the finished shards each of its N images has.
 
-    of_list: int
+    Attributes:
+        images: the list.
+        rows: (N,) int64, `NOWHERE` for an image without features so far.
+        new: places of the images that no earlier run has encoded.
+        skipped: why images could not be decoded, by place.
+    """
+
+    def __init__(self, images: ImageList, *, rows: np.ndarray) -> None:
+        self.images = images
+        self.rows = rows
+        self.new = np.flatnonzero(rows == NOWHERE)
+        self.skipped: dict[int, str] = {}
+
+    def embedded(self, finished: _Finished, *, encoders: Iterable[str]) -> Encoded:
+        """The features of all its images that could be decoded; DataError if none could."""
+        if len(self.skipped) == len(self.rows):
+            raise DataError(f"{self.images.root}: none of the {len(self.rows)} images could be decoded")
+        positions = np.flatnonzero(self.rows != NOWHERE)
+        features = {name: _Gathered(finished, name, rows=self.rows[positions]) for name in encoders}
+        n_known = len(self.rows) - len(self.new)
+        return Encoded(features, positions, self.skipped, n_known)
+
+
+class _Part(NamedTuple):
+    """New images of one list that are encoded together and kept in one shard: the list, and their places in it."""
+
+    listed: _Listed
     places: np.ndarray
     shard: Shard
+
+    def finish(self, payload: bytes, *, finished: _Finished, label: str) -> None:
+        """Add the shard, and note which of its images it holds."""
+        encoded, digests, _ = _unpacked(payload, origin=label)
+        self.listed.rows[self.places[encoded.positions]] = finished.add(self.shard.path, n=len(digests))
+        for i, text in encoded.skipped.items():
+            self.listed.skipped[int(self.places[i])] = text
 
 
 def embed_images(
@@ -204,40 +237,33 @@ def embed_images(
     # All that a feature depends on besides its image: also the size of its batch, and the kind of device.
     about = store.fingerprint([ids, first.preprocessing, at_once, first.device.type])
     finished = _Finished()
-    rows = finished.known(lists, owner=owner, about=about)
-    missing = [np.flatnonzero(row == NOWHERE) for row in rows]
-    total = sum(map(len, rows))
-    new = sum(map(len, missing))
-    if 0 < new < total:
-        print(f"{label}: {total - new} of {total} images were finished before; going on", file=sys.stderr)
+    known = finished.known(lists, owner=owner, about=about)
+    all_listed = [_Listed(images, rows=rows) for images, rows in zip(lists, known, strict=True)]
+    _say_known(all_listed, label=label)
     size = at_once * batches_per_shard
     parts: list[_Part] = []
-    for n, places in enumerate(missing):
-        for at in range(0, len(places), size):
-            some = places[at : at + size]
-            compute = partial(lists[n].encoded, some, encoders, batch_size, on_bad_image, about)
-            named = lists[n].files.select(["digest", "path"]).take(some).to_pydict()
+    for listed in all_listed:
+        for start in range(0, len(listed.new), size):
+            places = listed.new[start : start + size]
+            compute = partial(listed.images.encoded, places, encoders, batch_size, on_bad_image, about)
+            named = listed.images.files.select(["digest", "path"]).take(places).to_pydict()
             # A digest of the names: the names of a million images would stay in memory with their shards.
             inputs = store.fingerprint([about, on_bad_image, *named.values()])
-            parts.append(_Part(n, some, Shard(owner, inputs, compute, size=len(some))))
+            parts.append(_Part(listed, places, Shard(owner, inputs, compute, size=len(places))))
     # Here it is only learned which images a shard holds. Its features are read a second time, a block at a time, when
     # they are written: 10^6 x 512 peak at 1.1 GiB that way, and at 7 GiB when all were kept from the first reading.
-    done = finish_shards([part.shard for part in parts], label=label, unit="image", ticks=True)
-    skipped: list[dict[int, str]] = [{} for _ in lists]
-    for part, payload in zip(parts, done, strict=True):
-        encoded, digests, _ = _unpacked(payload, origin=label)
-        rows[part.of_list][part.places[encoded.positions]] = finished.add(part.shard.path, n=len(digests))
-        for i, text in encoded.skipped.items():
-            skipped[part.of_list][int(part.places[i])] = text
-    embedded = []
-    for images, row, places, bad in zip(lists, rows, missing, skipped, strict=True):
-        if len(bad) == len(row):
-            raise DataError(f"{images.root}: none of the {len(row)} images could be decoded")
-        positions = np.flatnonzero(row != NOWHERE)
-        features = {name: _Gathered(finished, name, rows=row[positions]) for name in encoders}
-        n_known = len(row) - len(places)
-        embedded.append(Encoded(features, positions, bad, n_known))
-    return embedded
+    payloads = finish_shards([part.shard for part in parts], label=label, unit="image", ticks=True)
+    for part, payload in zip(parts, payloads, strict=True):
+        part.finish(payload, finished=finished, label=label)
+    return [listed.embedded(finished, encoders=encoders) for listed in all_listed]
+
+
+def _say_known(all_listed: Sequence[_Listed], *, label: str) -> None:
+    """Say on stderr that an earlier run has encoded some of the images."""
+    total = sum(len(listed.rows) for listed in all_listed)
+    new = sum(len(listed.new) for listed in all_listed)
+    if 0 < new < total:
+        print(f"{label}: {total - new} of {total} images were finished before; going on", file=sys.stderr)
 
 
 def embed_split(dataset: str, *, split: str, encoder: EncoderParams, params: EmbedParams, owner: Owner) -> None:

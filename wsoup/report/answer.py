@@ -96,7 +96,7 @@ def judge_run(
     *,
     soups: Mapping[str, SoupParams],
     methods: Mapping[str, str],
-    heads: Sequence[str],
+    heads: Mapping[str, str],
     roles: Mapping[str, str],
     n_classes: Mapping[str, int],
     report: ReportParams,
@@ -105,7 +105,8 @@ def judge_run(
 
     Args:
         results: folder of counts.
-        soups, heads: of params.yaml, by name; the first head is the answer's.
+        soups: of params.yaml, by name.
+        heads: soup by head of params.yaml; the first head is the answer's.
         methods: finetuned methods, and the soup that each was trained on.
         roles, n_classes: role and number of classes of each dataset.
         report: which soup and method the run is about, the question, the mode, and the confidence of intervals.
@@ -129,13 +130,14 @@ def judge_run(
         method_soup = methods[report.method]
         names["finetuned"] = f"{report.method}, finetuned"
         rows["finetuned"] = _right_of_method(results, report.method, soup=method_soup, report=report)
-    # One head answers for all: the first of params.yaml, so that none is picked by its test accuracy.
     in_turn: dict[str, np.ndarray] = {}
-    for head in heads[:1]:
-        path = results / "heads" / f"{head}.parquet"
-        (rows["head"],) = read_right(path, made_by=f"head@{head}").values()
+    if heads:
+        # One head answers for all: the first of params.yaml, so that none is picked by its test accuracy.
+        first, its_soup = next(iter(heads.items()))
+        of_head = results / "heads" / f"{first}.parquet"
+        rows["head"] = read_right(of_head, made_by=f"head@{first}")[row_name(its_soup), "centroid"]
         names["head"] = HEAD
-        in_turn = _in_turn(path, report=report)
+        in_turn = _in_turn(of_head, report=report)
     places = _datasets_by_role(roles)
     answers = {}
     for role, datasets in places.items():
