@@ -21,6 +21,8 @@ from wsoup.evaluate.made_from import MadeFrom, made_from
 from wsoup.finetune.params import MethodParams
 from wsoup.paper.tables import QUICK_GELU, encoder_differs, path_of
 from wsoup.params.graph import Graph, graph_of, own_dvc_yaml
+from wsoup.params.section import Sections, parse
+from wsoup.search.grow.all_kinds import Soups
 
 DEFINITIONS = ("soups.", "finetune.methods.")
 """Sections of which every key matters, whether the paper states it or not."""
@@ -28,6 +30,17 @@ AS_FINE = {"encoder.precision": ("reference", "fp16")}
 """Values as good as the paper's: the authors' own texts and images are in half precision."""
 BY_CLASS = {"ensemble": ("baseline_template",), "gpt": ("baseline_template", "gpt_names", "gpt_wording")}
 """Beginning of the key of a row whose texts differ by class -> keys of a dataset that they depend on."""
+
+
+class PaperSoups(Sections):
+    """The soups of data/paper/settings.yaml."""
+
+    soups: Soups
+
+    def as_json(self) -> dict[str, Any]:
+        """Their definitions by name, with defaults."""
+        soups: dict[str, Any] = self.model_dump(mode="json")["soups"]
+        return soups
 
 
 @dataclass(frozen=True)
@@ -53,13 +66,14 @@ class Settings:
     def of_paper(cls) -> Settings:
         """The paper's settings, from data/paper."""
         sections = yaml.safe_load(path_of("settings.yaml").read_text(encoding="utf-8"))
+        # With the defaults of their kinds and methods, as a run's params.yaml is compared.
+        sections["soups"] = parse(PaperSoups, sections, origin="data/paper/settings.yaml").as_json()
         pools = sections.pop("pools")
         differs = sections.pop("differs")
         methods = {}
         written = yaml.safe_load(path_of("methods.yaml").read_text(encoding="utf-8"))
         for name, method in written.items():
             del method["group"]
-            # With its defaults, as a run's params.yaml is compared.
             methods[name] = MethodParams.model_validate(method).model_dump(mode="json", by_alias=True)
         sections["finetune"]["methods"] = methods
         return cls(flat(sections), pools, differs)
