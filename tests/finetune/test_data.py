@@ -203,7 +203,7 @@ def one_image(encoder, path: Path, pixels: np.ndarray, augment: AugmentParams) -
     Image.fromarray(pixels).save(path)
     source = TrainingSet([str(path)], [sha256_file(path)], np.array([0]), ["a"], "a {}.", [""])
     images = FewShotImages(source, encoder=encoder, augment=augment)
-    return [images.batch(np.array([0]), seed=1, iteration=t)[0][0] for t in range(200)]
+    return [images.normalized(images.batch(np.array([0]), seed=1, iteration=t)[0])[0] for t in range(200)]
 
 
 def test_every_other_image_is_flipped(tiny_encoder, tmp_path):
@@ -284,6 +284,19 @@ def test_augmented_pixels_do_not_depend_on_threads_or_on_memory(tiny_encoder, co
         return source.batch(np.arange(12), seed=1, iteration=3)[0]
 
     assert torch.equal(pixels(4), pixels(1, room=0))
+
+
+def test_pixels_go_to_the_device_as_bytes_and_are_normalised_there(tiny_encoder, colours):
+    images = FewShotImages(colours, encoder=tiny_encoder, augment=AugmentParams(crop=(1.0, 1.0), flip=False))
+    pixels, labels = images.batch(np.arange(3), seed=1, iteration=0)
+    assert pixels.dtype == torch.uint8
+    assert labels.tolist() == colours.labels[:3].tolist()
+    normalized = images.normalized(pixels)
+    mean, std = (tiny_encoder.preprocessing[name] for name in ("mean", "std"))
+    by_hand = (int(pixels[0, 1, 2, 3]) / 255 - mean[1]) / std[1]
+    assert float(normalized[0, 1, 2, 3]) == pytest.approx(by_hand, abs=1e-6)
+    whole = (pixels.float() / 255 - torch.tensor(mean).view(3, 1, 1)) / torch.tensor(std).view(3, 1, 1)
+    assert torch.equal(normalized, whole)
 
 
 def test_a_training_image_that_changed_since_listing_is_an_error(tiny_encoder, colours):

@@ -124,7 +124,10 @@ def trained(theirs, tiny_encoder, tmp_path_factory):
         run = Trainer(tiny_encoder, source=own, method=method, shared=shared, seed=1)
         starts[name] = by_their_names(run.student.stored(), ensemble=ensemble)
         tensors |= {f"{name}/start/{theirs_}": t for theirs_, t in starts[name].items()}
-        batches = [run.batches.load(step) for step in range(STEPS)]
+        batches = []
+        for step in range(STEPS):
+            pixels, labels = run.batches.load(step)
+            batches.append((run.batches.images.normalized(pixels), labels))
         tensors |= {
             f"{name}/{part}": torch.stack(some)
             for part, some in zip(("pixels", "labels"), zip(*batches, strict=True), strict=True)

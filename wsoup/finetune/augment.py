@@ -67,15 +67,22 @@ class FewShotImages:
         self._pool = ThreadPoolExecutor(max_workers=max(1, decoding_workers()))
 
     def batch(self, positions: np.ndarray, *, seed: int, iteration: int) -> tuple[Tensor, Tensor]:
-        """Pixels (B, 3, H, W) float32 and labels (B,) of the images at `positions`, augmented for this iteration."""
+        """Pixels (B, 3, H, W) uint8 and labels (B,) of the images at `positions`, augmented for this iteration."""
         labels = torch.from_numpy(self.source.labels[positions])
         # An image takes four numbers for every try of a crop, and one for the flip.
         draws = named_generator(seed, "augment", iteration).random((len(positions), 4 * TRIES + 1))
         # All numbers are drawn before any thread starts, so that threads cannot change who gets which.
         crops = np.stack(list(self._pool.map(self._crop, positions, draws)))  # (B, H, W, 3)
-        channels_first = torch.from_numpy(crops).permute(0, 3, 1, 2)
-        pixels = channels_first.float() / 255
-        return (pixels - self.mean) / self.std, labels
+        return torch.from_numpy(crops).permute(0, 3, 1, 2), labels
+
+    def normalized(self, pixels: Tensor) -> Tensor:
+        """What the model takes, (B, 3, H, W) float32, of pixels that are on its device.
+
+        They get there as bytes, a quarter of what floats would be.
+        """
+        # Divided by a tensor, because CUDA multiplies by 1 / 255 where it is given a number.
+        shares = pixels.float() / torch.tensor(255.0, device=pixels.device)
+        return (shares - self.mean.to(pixels.device)) / self.std.to(pixels.device)
 
     def _load(self, position: int) -> Image.Image:
         """Decode one image, keeping it in memory while there is room."""

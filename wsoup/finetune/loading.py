@@ -34,7 +34,7 @@ class Batches:
         self._thread = ThreadPoolExecutor(max_workers=1)
 
     def load(self, iteration: int) -> tuple[Tensor, Tensor]:
-        """Pixels (B, 3, H, W) and labels (B,) of an iteration."""
+        """Pixels (B, 3, H, W) uint8 and labels (B,) of an iteration."""
         positions = self.positions(self.by_class, batch_size=self.size, seed=self.seed, iteration=iteration)
         return self.images.batch(positions, seed=self.seed, iteration=iteration)
 

@@ -80,12 +80,11 @@ class Passes:
         """Features (B, D) of the student, with gradient, and of the teacher if needed.
 
         Args:
-            pixels: (B, 3, H, W).
+            pixels: (B, 3, H, W) float32, normalised, on the encoder's device.
             teacher: whether the teacher's are needed.
         """
         with self.encoder.autocast():
-            on_device = pixels.to(self.encoder.device, non_blocking=True)
-            raw, frozen = self._raw_images(on_device, teacher=teacher)
+            raw, frozen = self._raw_images(pixels, teacher=teacher)
             if self.student.image_adapter is not None:
                 raw = self.student.image_adapter(raw)
         features = F.normalize(raw.float(), dim=-1)

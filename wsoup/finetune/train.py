@@ -173,7 +173,9 @@ class Trainer:
 
     def _gradients(self, member: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         pixels, labels = self.batches.take(self.iteration, of=self.iterations)
-        images, teacher = self.passes.images(pixels, teacher=self.objective.needs_teacher)
+        on_device = pixels.to(self.encoder.device, non_blocking=True)
+        normalized = self.batches.images.normalized(on_device)
+        images, teacher = self.passes.images(normalized, teacher=self.objective.needs_teacher)
         for parameter in self.parameters.values():
             parameter.grad = None
         loss, logits = self.objective.backward(images, teacher, labels, iteration=member)
