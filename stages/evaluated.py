@@ -39,7 +39,7 @@ def main(owner: Owner) -> None:
         if path is not None:
             manifest = store.require(artifacts.manifest(name), made_by=f"prepare@{name}")
             class_names = store.table_attributes(manifest)["class_names"]
-            descriptors = gpt.read(path, wording=dataset.gpt_wording)
+            descriptors = gpt.read_descriptors(path, wording=dataset.gpt_wording)
             by_class = gpt_classes.matched(descriptors, class_names=class_names, origin=path, gpt_names=gpt_names)
         about = {"role": dataset.role, "baseline_template": dataset.baseline_template, "gpt_names": gpt_names}
         datasets.append({"name": name, **about, "gpt": by_class})

@@ -123,7 +123,7 @@ def test_a_class_may_have_another_name_in_gpt_prompts():
 def test_the_real_descriptors_give_imagenet_the_papers_5_8_texts_a_class():
     names = imagenet_class_names()
     path = REFERENCE / "gpt_descriptors/descriptors_imagenet.json"
-    descriptors = gpt_classes.matched(gpt.read(path), class_names=names, origin=path.name)
+    descriptors = gpt_classes.matched(gpt.read_descriptors(path), class_names=names, origin=path.name)
     row = Row("gpt", (1,), prompts=gpt_prompts("a photo of a {}.", class_names=names, descriptors=descriptors))
     assert round(row.texts_per_class, 1) == 5.8
     assert all(

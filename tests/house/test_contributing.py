@@ -83,7 +83,8 @@ FACTS = {
         file = Path(sys.argv[1]) / "cupl.json"
         file.write_text('{"Cat": ["It purrs."], "Dog": ["It barks.", " It  runs. "]}')
         names = ["cat", "dog"]
-        said = gpt_classes.matched(gpt.read(file, wording="sentences"), class_names=names, origin="cupl.json")
+        sentences = gpt.read_descriptors(file, wording="sentences")
+        said = gpt_classes.matched(sentences, class_names=names, origin="cupl.json")
         images = (torch.eye(2), torch.arange(2), np.arange(2))
         test = TestSet("pets", "xd", "a {}.", names, *images, {}, gpt=said, gpt_sentences=True)
         by_name = {row.method: row for row in class_rows(given, [test])}

@@ -46,7 +46,7 @@ def test_every_row_that_can_be_run_is_filled_by_the_run_of_its_encoder():
     """In the paper's order; only these are marked with the paper's own encoder."""
     rows = by_name(profile())
     listed = coverage(profile(), table="all")
-    assert [line.row.table for line in listed] == [table for table in TABLES for _ in tables.read(table)]
+    assert [line.row.table for line in listed] == [table for table in TABLES for _ in tables.table_rows(table)]
     assert [name for name, line in rows.items() if name.endswith("\u2020") and line.sign != "-"] == []
     marked = {name for name, line in rows.items() if line.marks}
     kinds = ("Waffle", "upper bound", "LoRA", "CoOp regularized")

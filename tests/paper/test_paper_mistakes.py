@@ -17,7 +17,7 @@ from wsoup.core.class_texts import normalize
 from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.testsets import TestSet
 from wsoup.paper import coverage, verify
-from wsoup.paper.logs import Known, Step
+from wsoup.paper.logs import Known, SearchLine
 from wsoup.paper.verify import Compared, usual_causes
 from wsoup.search.rank.source import Source
 from wsoup.texts.encoder import PromptEncoder
@@ -52,7 +52,7 @@ class Run:
     def counted(self, log: list[Known]) -> list[Compared]:
         encoder = PromptEncoder.of(self.source.encoder)
         tests = [replace(test, gpt=self.gpt.get(test.name)) for test in self.tests]
-        return list(verify.count(log, texts=SOUPS, tests=tests, text_encoder=encoder, params=self.params))
+        return list(verify.compare_counts(log, texts=SOUPS, tests=tests, text_encoder=encoder, params=self.params))
 
 
 @pytest.fixture(scope="module")
@@ -79,17 +79,17 @@ def right(tiny_encoder) -> Run:
 
 
 @pytest.fixture(scope="module")
-def logs(right) -> tuple[list[Step], list[Known]]:
+def logs(right) -> tuple[list[SearchLine], list[Known]]:
     """The right code's counts, in the form of the authors' logs."""
-    steps = [Step("word", 1, 1, text, 0.0) for text in CHAIN]
-    steps += [Step("descriptor", 1, int(i > 0), text, 0.0) for i, text in enumerate(DESCRIPTORS[:3])]
+    steps = [SearchLine("word", 1, 1, text, 0.0) for text in CHAIN]
+    steps += [SearchLine("descriptor", 1, int(i > 0), text, 0.0) for i, text in enumerate(DESCRIPTORS[:3])]
     searched = verify.score(steps, source=right.source)
     blank = [Known(method, 1, test.name, 1000, 0) for method in verify.ROWS for test in right.tests]
     counted = [Known(line.row, line.seed, line.on, line.of, line.ours) for line in right.counted(blank)]
     return [step._replace(theirs=round(100.0 * line.ours / line.of, 3)) for step, line in searched.items()], counted
 
 
-def disagreements(run: Run, *, logs: tuple[list[Step], list[Known]], right: Run) -> dict[str, list[str]]:
+def disagreements(run: Run, *, logs: tuple[list[SearchLine], list[Known]], right: Run) -> dict[str, list[str]]:
     """Lines of the searches, counts and pools that disagree."""
     expected = {pool: coverage.facts(texts) for pool, texts in right.pools.items()}
     searched = verify.score(logs[0], source=run.source, period=run.period)

@@ -22,7 +22,7 @@ from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.paper import verify
 from wsoup.paper.coverage import of_params
-from wsoup.paper.logs import Known, Step, read_counts, read_searches, read_texts
+from wsoup.paper.logs import Known, SearchLine, read_counts, read_searches, read_texts
 from wsoup.paper.settings import Settings
 from wsoup.paper.verify import Compared
 from wsoup.pipeline.params import parse_params
@@ -42,7 +42,7 @@ def source(tiny_encoder) -> Source:
     return Source(tiny_encoder, features, torch.arange(300) % 3, subsets, "a photo of a {}.", NAMES)
 
 
-def right_log(source: Source) -> list[Step]:
+def right_log(source: Source) -> list[SearchLine]:
     """What the authors would have logged, by the plain way: whole prompts, one at a time."""
 
     def plain(texts: list[str], seed: int, end: str) -> float:
@@ -50,9 +50,11 @@ def right_log(source: Source) -> list[Step]:
         images, labels = source.images_of(seed)
         return 100.0 * float((images @ normalize(sums).T).argmax(dim=1).eq(labels).float().mean())
 
-    log = [Step("word", 2, 0, "wet", plain(["wet"], 2, ""))]
-    log += [Step("word", 2, 1, text, plain([text], 2, "")) for text in CHAIN]
-    return log + [Step("descriptor", 1, int(i > 0), SOUP[i], plain(SOUP[: i + 1], 1, ".")) for i in range(len(SOUP))]
+    log = [SearchLine("word", 2, 0, "wet", plain(["wet"], 2, ""))]
+    log += [SearchLine("word", 2, 1, text, plain([text], 2, "")) for text in CHAIN]
+    return log + [
+        SearchLine("descriptor", 1, int(i > 0), SOUP[i], plain(SOUP[: i + 1], 1, ".")) for i in range(len(SOUP))
+    ]
 
 
 def test_right_answers_agree_to_the_image_and_wrong_ones_are_found(source):
@@ -62,7 +64,7 @@ def test_right_answers_agree_to_the_image_and_wrong_ones_are_found(source):
     first, *others, last = verify.score(wrong, source=source).values()
     assert (first.ours - first.theirs, {line.ours - line.theirs for line in others}) == (-6, {0})
     assert last.ours != last.theirs
-    elsewhere = Step("word", 3, 0, "wet", 70.0)
+    elsewhere = SearchLine("word", 3, 0, "wet", 70.0)
     assert elsewhere not in verify.score([*log, elsewhere], source=source), "the run has no such seed"
 
 
@@ -75,7 +77,7 @@ def test_the_best_text_agrees_up_to_the_tolerance(tmp_path):
     ):
         lines = {"text": [*right], "n_correct": [*right.values()], "seed": [3] * len(right)}
         store.write_table(tmp_path / "scores.parquet", pa.table(lines))
-        step = Step("word", 3, 0, "initially", 70.125)
+        step = SearchLine("word", 3, 0, "initially", 70.125)
         agrees, sentence = verify.best_agrees(step, scores=tmp_path / "scores.parquet", within=2)
         assert agrees is holds
         assert says in sentence
@@ -102,14 +104,14 @@ def test_only_the_authors_encoder_and_source_have_known_answers():
         raw["datasets"][raw["source"]]["fewshot_pickles"] = pickles
         return of_params(parse_params(raw, origin="paper").model_dump(mode="json", by_alias=True))
 
-    verify.check_encoder(run())
+    verify.check_is_theirs(run())
     for settings, difference in (
         (run({"model": "ViT-B-32"}), r"encoder ViT-B-32 / openai, theirs ViT-B-16 / openai\. Begin with"),
         (run({"interpolation": "bicubic"}), "encoder.interpolation: bicubic, the paper's bilinear"),
         (run({"decoding": "upright"}), "encoder.decoding: upright, the paper's stored"),
     ):
         with pytest.raises(MismatchError, match=difference):
-            verify.check_encoder(settings)
+            verify.check_is_theirs(settings)
     assert verify.search_differs(run(fewshot_pickles="/splits")) is None
     for choices, message in (
         ({}, "fewshot_pickles: none, the paper's are the authors'"),
@@ -145,7 +147,7 @@ def test_a_whole_run_is_verified_and_shown(in_tmp, monkeypatch, capsys, tiny_enc
     raw = yaml.safe_load(Paper("/data").text())
     raw["encoder"] = {**tiny_encoder_files, "interpolation": "bilinear"}
     Path("params.yaml").write_text(yaml.safe_dump(raw))
-    monkeypatch.setattr(verify, "check_encoder", lambda run: None)
+    monkeypatch.setattr(verify, "check_is_theirs", lambda run: None)
     monkeypatch.setattr(verify, "search_differs", lambda run: None)
     monkeypatch.setattr(verify, "read_searches", lambda: log)
     verify_paper(Path("params.yaml"))

@@ -19,7 +19,7 @@ from wsoup.params.inputs import EncoderParams
 from wsoup.pipeline import downloads, packages
 from wsoup.pipeline.check_encoder import encoder as check_encoder
 from wsoup.pipeline.finding import Finding
-from wsoup.pipeline.findings_cache import encoder_inputs, remembered
+from wsoup.pipeline.findings_cache import cached_findings, encoder_inputs
 from wsoup.pipeline.params import parse_params
 from wsoup.towers.encoder import load_encoder
 
@@ -199,7 +199,7 @@ def test_the_model_is_looked_at_again_only_when_something_changed(in_tmp, tiny_e
         return [Finding(kind, "encoder", "a sentence")]
 
     def found(kind="fact"):
-        return remembered("encoder", inputs=encoder_inputs(params), look=lambda: look(kind))
+        return cached_findings("encoder", inputs=encoder_inputs(params), look=lambda: look(kind))
 
     assert found() == found() == [Finding("fact", "encoder", "a sentence")]
     assert len(looks) == 1

@@ -100,7 +100,7 @@ def upgraded(folder, tmp_path_factory):
     """The folder of a wsoup that is then upgraded: a copy of the library with an edit, installed elsewhere."""
     site = tmp_path_factory.mktemp("site")
     shutil.copytree(code.ROOT / "wsoup", site / "wsoup", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in project.listed():
+    for name in project.file_names():
         (site / "wsoup/_project" / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(project.file(name), site / "wsoup/_project" / name)
     return site
@@ -152,7 +152,7 @@ def test_profiles_and_the_papers_tables_are_read_from_any_folder(in_tmp):
 
 def test_the_package_contains_every_file_that_it_reads():
     """setup.py copies these; files that the toy world generates are not among them."""
-    listed = project.listed()
+    listed = project.file_names()
     for name in ("dvc.yaml", "data/profiles/own.yaml", "data/paper/rows.csv", "data/toy/render.py", "stages/soup.py"):
         assert name in listed
     assert not [name for name in listed if name.startswith(("data/toy/world", "data/toy/encoder/"))]

@@ -89,8 +89,8 @@ def test_sentences_go_through_the_stage_as_they_are(world, tiny_encoder) -> None
 
 def test_a_class_without_sentences_has_its_prompt(in_tmp: Path) -> None:
     Path("d.json").write_text(json.dumps({"cat": ["It purrs."], "dog": []}))
-    assert gpt.read("d.json", wording="sentences") == {"cat": ["It purrs."], "dog": []}
-    assert gpt.read("d.json", wording="text") == {"cat": ["which has It purrs"], "dog": []}
+    assert gpt.read_descriptors("d.json", wording="sentences") == {"cat": ["It purrs."], "dog": []}
+    assert gpt.read_descriptors("d.json", wording="text") == {"cat": ["which has It purrs"], "dog": []}
 
 
 @pytest.mark.parametrize(

@@ -38,12 +38,12 @@ def test_first_letters_decide_the_wording_as_in_the_source(descriptor: str, sent
 def test_descriptors_are_read_bare_without_empty_ones(tmp_path: Path) -> None:
     path = tmp_path / "d.json"
     path.write_text(json.dumps({"cat": ["a tail", " claws. ", "claws", ""], "dog": []}))
-    assert gpt.read(path) == {"cat": ["which is a tail", "which has claws", "which has claws"], "dog": []}
+    assert gpt.read_descriptors(path) == {"cat": ["which is a tail", "which has claws", "which has claws"], "dog": []}
     as_in_code = {
         "cat": ["which is a tail", "which has  claws. ", "which has claws", "which has "],
         "dog": ["which has "],
     }
-    assert gpt.read(path, wording="code") == as_in_code
+    assert gpt.read_descriptors(path, wording="code") == as_in_code
 
 
 def test_classes_are_matched_by_normalised_name_never_by_order() -> None:
@@ -149,9 +149,9 @@ def test_classes_of_one_name_share_their_descriptors() -> None:
 def test_a_file_with_another_structure_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "d.json").write_text(text)
     with pytest.raises(PoolError, match=r"d.json is not a GPT-descriptor file \(.*\); expected"):
-        gpt.read(tmp_path / "d.json")
+        gpt.read_descriptors(tmp_path / "d.json")
     with pytest.raises(MissingError, match=r"e.json does not exist; correct the path of the GPT descriptors"):
-        gpt.read(tmp_path / "e.json")
+        gpt.read_descriptors(tmp_path / "e.json")
 
 
 @needs_reference
@@ -169,7 +169,7 @@ def test_imagenets_descriptors_give_exactly_the_authors_pool() -> None:
 )
 def test_nothing_else_is_changed_in_the_published_files(name: str, periods: int, empty: int) -> None:
     path = REFERENCE / f"gpt_descriptors/descriptors_{name}.json"
-    raw, read = json.loads(path.read_text()), gpt.read(path)
+    raw, read = json.loads(path.read_text()), gpt.read_descriptors(path)
     pairs = [(a, b) for key, texts in raw.items() for a, b in zip(texts, read[key], strict=True)]
     assert sum(not b.endswith(a) for a, b in pairs) == periods
     assert all(b.endswith(a.removesuffix(".")) for a, b in pairs)
@@ -182,6 +182,6 @@ def test_all_1000_imagenet_classes_are_matched() -> None:
 
     names = imagenet_class_names()
     path = REFERENCE / "gpt_descriptors/descriptors_imagenet.json"
-    by_class = gpt_classes.matched(gpt.read(path), class_names=names, origin=str(path))
+    by_class = gpt_classes.matched(gpt.read_descriptors(path), class_names=names, origin=str(path))
     assert set(by_class) == set(names)
-    assert by_class["newt"] == gpt.read(path)["eft"]
+    assert by_class["newt"] == gpt.read_descriptors(path)["eft"]

@@ -204,15 +204,15 @@ def gained(**images: int) -> dict[str, np.ndarray]:
 def test_a_difference_hangs_on_the_one_dataset_that_carries_it(first, second, level, carrier):
     comparison = compare_images(first, second)
     assert comparison.fixed.p_value < 1e-3
-    assert comparison.hangs_on(level) == carrier
+    assert comparison.sole_carrier(level) == carrier
 
 
 def test_a_dataset_is_judged_at_the_level_that_is_asked_for():
     """Without it, two standard errors: p is 0.0455."""
     fixed, others = Estimate(3.0, 1.0, math.inf), Estimate(2.0, 1.0, math.inf)
     comparison = Comparison(fixed, None, {"pets": others, "cars": fixed})
-    assert comparison.hangs_on(0.01) == "pets"
-    assert comparison.hangs_on(0.05) is None
+    assert comparison.sole_carrier(0.01) == "pets"
+    assert comparison.sole_carrier(0.05) is None
 
 
 def test_what_is_left_without_a_dataset_has_the_images_of_the_others():

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from wsoup.api.arguments import Features, Labels, checked_classifier, checked_labels
-from wsoup.base.arguments import Share, at_the_door, listed
+from wsoup.base.arguments import Share, as_list, at_the_door
 from wsoup.base.class_names import Names
 from wsoup.base.errors import MismatchError, shown_value
 from wsoup.core.scoring import Scores
@@ -193,7 +193,7 @@ def _check_same_order(classifier: object, baseline: object, *, labels: Labels, c
     first = _own_names(classifier)
     second = _own_names(baseline)
     if class_names is None and first is not None and second is not None and list(first) != list(second):
-        values = listed(labels)
+        values = as_list(labels)
         if not (isinstance(values, Sequence) and all(isinstance(value, str) for value in values)):
             raise MismatchError(
                 "classifier and baseline have other classes, or the same in another order; give class_names= in the "

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from pydantic import BeforeValidator, PlainValidator, SkipValidation
 from torch import Tensor
 
-from wsoup.base.arguments import Words, listed
+from wsoup.base.arguments import Words, as_list
 from wsoup.base.arrays import rows, tensor, unit_rows
 from wsoup.base.class_names import checked_names, positions_by_name
 from wsoup.base.errors import DataError, MismatchError, shown_value
@@ -17,7 +17,7 @@ from wsoup.core.soup import Soup
 
 Labels = Annotated[ArrayLike, SkipValidation]
 Features = Annotated[ArrayLike, PlainValidator(partial(unit_rows, name="features"))]
-Pool = Annotated[Sequence[Words], BeforeValidator(listed)]
+Pool = Annotated[Sequence[Words], BeforeValidator(as_list)]
 Precision = Literal["fp32", "bf16", "fp16", "reference"]
 EncoderNames = Mapping[str, Words | None]
 """As open_clip names them."""
@@ -32,7 +32,7 @@ def names_of(labels: Labels, class_names: Sequence[str] | None) -> list[str]:
     """
     if class_names is not None:
         return list(class_names)
-    values = listed(labels)
+    values = as_list(labels)
     if isinstance(values, Sequence) and values and all(isinstance(value, str) for value in values):
         return checked_names(sorted({*values}))
     raise DataError("class_names is missing, and labels are not names; give class_names= in label order")
@@ -44,7 +44,7 @@ def checked_labels(labels: Labels, *, n_images: int, class_names: Sequence[str])
     Raises:
         DataError: not one label per image, not whole numbers, or outside of the class names.
     """
-    values = listed(labels)
+    values = as_list(labels)
     if isinstance(values, Sequence) and any(isinstance(value, str) for value in values):
         numbers_of = positions_by_name(class_names)
         # A list such as ["cat", 3] is neither of names nor of numbers.

@@ -16,7 +16,7 @@ from wsoup.api import loaders
 from wsoup.api.arguments import Precision
 from wsoup.api.loaders import Loaded
 from wsoup.api.model import at_work, device_of, in_memory
-from wsoup.base.arguments import Flag, Whole, at_the_door, listed
+from wsoup.base.arguments import Flag, Whole, as_list, at_the_door
 from wsoup.base.errors import DataError, ParamsError, one_line
 from wsoup.images.decode import BadImageError, Picture
 from wsoup.images.features import encode_files
@@ -45,7 +45,7 @@ def _listed(value: object) -> object:
         return [value]
     if isinstance(value, Iterator):
         return list(value)
-    return listed(value)
+    return as_list(value)
 
 
 def _loaded_or(value: object, validate: ValidatorFunctionWrapHandler) -> object:
@@ -108,7 +108,7 @@ def encode_images(
         encoder = in_memory(model, preprocess=preprocess, precision=precision, kept=kept)
         keep_fast_images(encoder, kept)
         if isinstance(paths, Loaded):
-            with counting(label="encode images", total=loaders.count(paths), initial=0, unit="image"):
+            with counting(label="encode images", total=loaders.known_length(paths), initial=0, unit="image"):
                 return _encoded(loaders.pixels_of(paths, preprocess=preprocess, batch_size=batch_size), encoder=encoder)
         if preprocess is None:
             raise ParamsError("preprocess is None; pass the model's, as open_clip.create_model_and_transforms gives it")

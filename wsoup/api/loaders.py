@@ -29,7 +29,7 @@ KEYS = ("image", "pixel_values", "images")
 """Names of the images in an item or a batch that is a dict."""
 
 
-def count(images: Loaded) -> int | None:
+def known_length(images: Loaded) -> int | None:
     """How many images there are; None if nobody knows."""
     if isinstance(images, DataLoader):
         images = images.dataset
@@ -58,7 +58,7 @@ def pixels_of(
         # Its collate_fn may leave out images that cannot be read. A stream may not know its length, and an item of a
         # dataset without batches is a batch itself.
         is_counted = images.batch_sampler is not None and not isinstance(images.dataset, IterableDataset)
-        n_images = count(images)
+        n_images = known_length(images)
         if is_counted and n_images not in (None, n_given):
             raise DataError(
                 f"paths is a DataLoader that gives {n_given:,} images of a dataset of {n_images:,}, so nobody can tell "

@@ -113,7 +113,7 @@ def _place(path: str | Path) -> str | Path:
 Place = Annotated[str | Path, AfterValidator(_place)]
 
 
-def listed(value: Any) -> Any:
+def as_list(value: Any) -> Any:
     """An array, Series or Index of NumPy or pandas as a list, as a validator of what else is a list or a tuple."""
     package = type(value).__module__.partition(".")[0]
     # Strings of NumPy are texts themselves; pandas' arrays of strings and categories share no type but their package.
@@ -122,4 +122,4 @@ def listed(value: Any) -> Any:
     return value
 
 
-Texts = Annotated[Sequence[str], BeforeValidator(listed)]
+Texts = Annotated[Sequence[str], BeforeValidator(as_list)]

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from wsoup.base.arguments import at_the_door, listed
+from wsoup.base.arguments import as_list, at_the_door
 from wsoup.base.errors import DataError, shown_value
 
 SHOWN_NAMES = 3
@@ -46,7 +46,7 @@ def _listed(labels: Sequence[int]) -> str:
     return f"{', '.join(others)} and {last}"
 
 
-def _said(names: Sequence[str]) -> Sequence[str]:
+def _warned(names: Sequence[str]) -> Sequence[str]:
     line = shared_names(names)
     if line:
         # Python shows a warning of one text and place once.
@@ -66,7 +66,7 @@ def in_label_order(value: object) -> object:
         return list(value)
     if isinstance(value, Set):
         raise DataError("class_names is a set, which has no order; give a list in label order, such as sorted(...)")
-    return listed(value)
+    return as_list(value)
 
 
 def _of_positions(positions: Mapping[Any, Any]) -> list[object]:
@@ -104,7 +104,7 @@ def _position(value: object) -> int | None:
 Label = Annotated[str, Field(max_length=10_000, pattern=r"^\P{Cc}*[^\s\p{Cc}]\P{Cc}*$")]
 """A name on one line that is not blank."""
 Listed = Annotated[Sequence[Label], BeforeValidator(in_label_order), Field(min_length=1)]
-Names = Annotated[Listed, AfterValidator(_said)]
+Names = Annotated[Listed, AfterValidator(_warned)]
 """Class names of a public function, which warns of a name that several classes have."""
 
 

@@ -54,7 +54,7 @@ def file(name: str) -> Path:
     return root() / name
 
 
-def listed() -> list[str]:
+def file_names() -> list[str]:
     """Paths of all `FILES`, relative to `root`, sorted."""
     top = root()
     paths = set()

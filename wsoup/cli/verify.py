@@ -38,7 +38,7 @@ def verify_paper(params: ParamsFile = Path("params.yaml")) -> None:
     artifacts = Artifacts()
     console = Terminal()
     run = of_params(settings.model_dump(mode="json", by_alias=True))
-    verify.check_encoder(run)
+    verify.check_is_theirs(run)
     not_compared = verify.search_differs(run)
     if not_compared and not verify.tests_here(artifacts):
         raise MismatchError(f"{not_compared}; or `dvc repro` for the test images of any of the paper's datasets")

@@ -14,7 +14,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from wsoup.base.errors import DataError, MissingError, ParamsError
-from wsoup.datasets.listing import Label, ListedImage, Listing, listed, read_json_as, relative
+from wsoup.datasets.listing import Label, ListedImage, Listing, listing_of, read_json_as, relative
 from wsoup.datasets.paper import PAPER, PaperDataset
 from wsoup.datasets.walk import (
     SPLIT_FOLDERS,
@@ -102,7 +102,7 @@ def _json_splits(base: Path, *, place: Path, paper: PaperDataset, wanted: Collec
         for image, label, class_name in images:
             image_path = prefix + relative(image, origin=str(path))
             rows.append((image_path, label, class_name, split))
-    return listed(rows, root=str(base), wanted=wanted, origin=str(path))
+    return listing_of(rows, root=str(base), wanted=wanted, origin=str(path))
 
 
 # -------------------------------------------------------------------------------------------------------- Aircraft
@@ -123,7 +123,7 @@ def _aircraft(base: Path, *, place: Path, wanted: Collection[str]) -> Listing:
             image, _, variant = line.partition(" ")
             image_path = f"{prefix}{relative(image, origin=origin)}.jpg"
             rows.append((image_path, None, variant, split))
-    return listed(rows, names=names, root=str(base), wanted=wanted, origin=origin)
+    return listing_of(rows, names=names, root=str(base), wanted=wanted, origin=origin)
 
 
 # ------------------------------------------------------------------------------------------- ImageNet and its shifts

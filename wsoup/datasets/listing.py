@@ -137,7 +137,7 @@ ListedImage = tuple[str, int | None, str | None, str]
 """Path, label, class name and split of an image in a list; the label or the class name may be None, but not both."""
 
 
-def listed(
+def listing_of(
     rows: Sequence[ListedImage], *, names: Sequence[str] | None = None, root: str, wanted: Collection[str], origin: str
 ) -> Listing:
     """The listing of a list of images, which all layouts have but folders of classes.

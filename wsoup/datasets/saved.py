@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from pydantic import BaseModel, Field
 
 from wsoup.base.errors import DataError, MissingError
-from wsoup.datasets.listing import ListedImage, Listing, listed, read_json_as, split_name
+from wsoup.datasets.listing import ListedImage, Listing, listing_of, read_json_as, split_name
 from wsoup.datasets.walk import require_folder, subfolders
 from wsoup.disk.files import arrow_table, reason_of
 
@@ -65,7 +65,7 @@ def read_saved(root: str, *, wanted: Collection[str]) -> Listing:
                 raise DataError(f"{root}: split {split!r} has other class names than those above it; {SAVE_AGAIN}")
             class_names = names
             rows += [(prefix + path, label, None, split) for path, label in images]
-    return listed(rows, names=class_names, root=root, wanted=wanted, origin=root)
+    return listing_of(rows, names=class_names, root=root, wanted=wanted, origin=root)
 
 
 def _saved_split(folder: Path) -> tuple[list[str], list[tuple[str, int]]]:

@@ -96,7 +96,7 @@ def choose(shots: FewShot, *, kind: str) -> Chosen:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _Choice:
     """A setting, heads of its kind without each fold, and the best temperature of their logits of left-out images."""
 
     setting: Setting
@@ -106,12 +106,12 @@ class _Part:
     """Log loss of these logits at that temperature."""
 
 
-def _best_setting(shots: FewShot, *, kind: type[Setting], table: Tensor) -> _Part:
+def _best_setting(shots: FewShot, *, kind: type[Setting], table: Tensor) -> _Choice:
     """The best setting of a kind; `table` (n, C) of the left-out images is overwritten."""
     labels = shots.labels[shots.folds >= 0]
     left_out = kind.left_out(shots)
     if not len(labels):
-        return _Part(kind.one_shot(shots), left_out)
+        return _Choice(kind.one_shot(shots), left_out)
     # First all settings are counted, block by block. Then logits are made again for those whose counts are equal, which
     # are few.
     n_correct = dict.fromkeys(kind.settings(), 0)
@@ -121,7 +121,7 @@ def _best_setting(shots: FewShot, *, kind: type[Setting], table: Tensor) -> _Par
     candidates = []
     for setting, count in n_correct.items():
         if count >= enough:
-            part = _Part(setting, left_out)
+            part = _Choice(setting, left_out)
             table.zero_()
             _add_left_out(table, shots, part=part, scale=1.0)
             temperature = fit_temperature(table, labels)
@@ -130,7 +130,7 @@ def _best_setting(shots: FewShot, *, kind: type[Setting], table: Tensor) -> _Par
     return min(candidates, key=lambda one: one.loss)
 
 
-def _add_left_out(table: Tensor, shots: FewShot, *, part: _Part, scale: float) -> None:
+def _add_left_out(table: Tensor, shots: FewShot, *, part: _Choice, scale: float) -> None:
     """Add a part's logits of the left-out images times a scale to a table of these images, (n, C)."""
     places = (shots.folds >= 0).cumsum(dim=0) - 1
     for _, rows, logits in part.left_out.logits([part.setting]):

@@ -10,7 +10,7 @@ from pathlib import Path
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.paper.claims_in_points import claims_in_points
-from wsoup.paper.claims_verdict import PLACES, read, verdict
+from wsoup.paper.claims_verdict import PLACES, read_lines, verdict
 from wsoup.paper.tables import MEMORY
 
 BEST = "Word soup score mean"
@@ -49,7 +49,7 @@ def claims(artifacts: Artifacts) -> Iterator[str]:
 
 def gains(path: Path) -> Iterator[str]:
     """The "gain over" rows: the word soup's score mean over each baseline, in points, with intervals."""
-    lines = [line for line in read(path) if line["method"] == BEST]
+    lines = [line for line in read_lines(path) if line["method"] == BEST]
     if not lines:
         yield f"gain over ...: ours are not known, because {path} has no {BEST}"
     for line in lines:
@@ -74,8 +74,8 @@ def beaten_baselines(efficiency: Path, *, zero_shot: Path) -> str:
         zero_shot: the table of zero-shot rows.
     """
     claim = "A word soup of m = 2 beats all zero-shot baselines"
-    soup = next((line for line in read(efficiency) if line["method"] == SOUP_OF_TWO), None)
-    baselines = [line for line in read(zero_shot) if line["method"] in ZERO_SHOT]
+    soup = next((line for line in read_lines(efficiency) if line["method"] == SOUP_OF_TWO), None)
+    baselines = [line for line in read_lines(zero_shot) if line["method"] in ZERO_SHOT]
     if soup is None or not baselines:
         return f"{claim}: ours is not known, because {efficiency} has no {SOUP_OF_TWO}, or {zero_shot} no baseline"
     places = []
@@ -100,7 +100,7 @@ def fewer_parameters(path: Path) -> str:
         path: the table of parameter efficiency as CSV.
     """
     claim = "25 and 70 times fewer parameters than CoOp's best"
-    lines = [line for line in read(path) if line["stored"]]
+    lines = [line for line in read_lines(path) if line["stored"]]
     coop = [line for line in lines if line["method"].startswith(COOP)]
     soups = [line for line in lines if line["method"].startswith("Word Soup m=")]
     if not coop or not soups:
@@ -181,7 +181,7 @@ def less_memory(path: Path) -> str:
         path: the table of memory as CSV.
     """
     claim = "Less GPU memory"
-    lines = read(path)
+    lines = read_lines(path)
     measured = [line for line in lines if line[MEMORY].isdecimal()]
     if not lines:
         return f"{claim}: ours is not known, because {path} is missing"

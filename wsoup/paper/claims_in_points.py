@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wsoup.paper import tables
-from wsoup.paper.claims_verdict import PLACES, read, verdict
+from wsoup.paper.claims_verdict import PLACES, read_lines, verdict
 
 CE = "Cross Entropy (CE)"
 Rows = Mapping[str, Mapping[str, str]]
@@ -104,8 +104,8 @@ def claims_in_points(folder: Path) -> Iterator[str]:
 
 def in_points(claim: Claim, path: Path) -> str:
     """What a claim says, the paper's differences and ours; `path`: the run's table as CSV."""
-    theirs = _differences(claim, _by_name(tables.read(claim.table)))
-    ours = _differences(claim, _by_name(read(path)))
+    theirs = _differences(claim, _by_name(tables.table_rows(claim.table)))
+    ours = _differences(claim, _by_name(read_lines(path)))
     if not ours:
         return f"{claim.says}: ours is not known, because {path} has not both rows"
     places = [f"{PLACES[place]} paper {theirs[place]:+.2f}, ours {points:+.2f}" for place, points in ours.items()]
@@ -117,7 +117,7 @@ def offsets_of_words(path: Path) -> str:
     """The paper has no row of a word soup with offsets: by the authors' log it adds -0.10 and -0.06 points."""
     says = "The offset trick adds nothing to word soups"
     claim = Claim(says, "zero_shot", ("Word soup + offset trick",), ("Word soup",), dict.fromkeys(PLACES, 0.0))
-    ours = _differences(claim, _by_name(read(path)))
+    ours = _differences(claim, _by_name(read_lines(path)))
     if not ours:
         return f"{says}: ours is not known, because {path} has not both rows"
     places = [f"{PLACES[place]} ours {points:+.2f}" for place, points in ours.items()]

@@ -10,7 +10,7 @@ Lines = Sequence[Mapping[str, str]]
 """The lines of a table, by column."""
 
 
-def read(path: Path) -> Lines:
+def read_lines(path: Path) -> Lines:
     """The lines of a CSV table; none if there is no such file."""
     if not path.exists():
         return []

@@ -114,7 +114,7 @@ def encoder_id(run: Settings) -> dict[str, object]:
 
 def figures(run: Settings) -> Iterator[str]:
     """A line for each figure and claim of the paper: what makes it and what differs, or why this run does not."""
-    for figure in tables.read("figures"):
+    for figure in tables.table_rows("figures"):
         what = figure["what"]
         made_by = figure["made_by"]
         if not made_by:

@@ -15,7 +15,7 @@ Texts = Mapping[tuple[str, int], Sequence[str]]
 """(word or descriptor, seed) -> members, bare."""
 
 
-class Step(NamedTuple):
+class SearchLine(NamedTuple):
     """A line of their search log: a word chain, or a descriptor soup up to and including `text`, which is bare.
 
     Member 0 is the best single text; `theirs` is per cent of the seed's 16-shot images.
@@ -38,14 +38,14 @@ class Known(NamedTuple):
     n_correct: int
 
 
-def read_searches() -> list[Step]:
+def read_searches() -> list[SearchLine]:
     """The authors' log of their searches."""
     steps = []
-    for line in tables.read("authors_search_log"):
+    for line in tables.table_rows("authors_search_log"):
         seed = int(line["seed"])
         member = int(line["member"])
         accuracy = float(line["accuracy"])
-        steps.append(Step(line["soup"], seed, member, bare(line["text"]), accuracy))
+        steps.append(SearchLine(line["soup"], seed, member, bare(line["text"]), accuracy))
     return steps
 
 
@@ -53,7 +53,7 @@ def read_counts() -> list[Known]:
     """Their counts."""
     names = {paper.title.replace("-", ""): name for name, paper in PAPER.items()}
     counts = []
-    for line in tables.read("authors_evaluation_log"):
+    for line in tables.table_rows("authors_evaluation_log"):
         dataset = names[line["dataset"]]
         seed = int(line["seed"])
         counts.append(Known(line["method"], seed, dataset, int(line["n_images"]), int(line["n_correct"])))
@@ -63,6 +63,6 @@ def read_counts() -> list[Known]:
 def read_texts() -> Texts:
     """The soups that they evaluated."""
     texts: dict[tuple[str, int], list[str]] = {}
-    for line in tables.read("authors_evaluated_texts"):
+    for line in tables.table_rows("authors_evaluated_texts"):
         texts.setdefault((line["soup"], int(line["seed"])), []).append(bare(line["text"]))
     return texts

@@ -89,7 +89,7 @@ def path_of(name: str) -> Path:
     return project.file(str(path))
 
 
-def read(name: str) -> list[dict[str, str]]:
+def table_rows(name: str) -> list[dict[str, str]]:
     """One of the paper's tables as rows of text."""
     with open(path_of(f"{name}.csv"), encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
@@ -101,16 +101,16 @@ def rows(name: str) -> list[PaperRow]:
     Rows of the same name are matched in order: the first in rows.csv belongs to the paper's first.
     """
     if name in SINGLE_TEXTS:
-        return [_single(line, table=name) for line in read(name)]
+        return [_single(line, table=name) for line in table_rows(name)]
     of_method: dict[str, list[dict[str, str]]] = {}
-    for line in read("rows"):
+    for line in table_rows("rows"):
         if line["table"] == name:
             of_method.setdefault(line["method"], []).append(line)
     # A table of several models has each method again for each of them, with the same rows of ours.
     in_turn = {method: cycle(lines) for method, lines in of_method.items()}
     models = {title: model for (model, _), title in SCALING_ENCODERS.items()}
     paper_rows = []
-    for theirs in read(name):
+    for theirs in table_rows(name):
         method = theirs["method"]
         ours = NO_ROW if method not in in_turn else next(in_turn[method])
         model = models.get(theirs.get("model", ""), ENCODER[0])

@@ -32,7 +32,7 @@ from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.rows import Material, Row
 from wsoup.evaluate.testsets import TestSet, load_tests
 from wsoup.paper import coverage, tables
-from wsoup.paper.logs import Known, Step, Texts, read_counts, read_searches, read_texts
+from wsoup.paper.logs import Known, SearchLine, Texts, read_counts, read_searches, read_texts
 from wsoup.paper.settings import Settings, differing, images_differ
 from wsoup.search.pools.lists import read_pool
 from wsoup.search.rank.source import Source, load_source
@@ -100,7 +100,7 @@ class Compared:
         return self.of == self.ours_of and abs(self.ours - self.theirs) <= self.within
 
 
-def check_encoder(run: Settings) -> None:
+def check_is_theirs(run: Settings) -> None:
     """Raise MismatchError unless images and texts go through the authors' encoder as theirs do."""
     differences = differing(run, paper=Settings.of_paper(), variant=PRETRAINED, row="class_name")
     # As for tuned models: the logs are of one encoder alone.
@@ -162,13 +162,15 @@ def search_log(
     return list(compared.values()), verdicts
 
 
-def score(log: Sequence[Step], *, source: Source, period: Mapping[str, bool] = PERIOD) -> dict[Step, Compared]:
+def score(
+    log: Sequence[SearchLine], *, source: Source, period: Mapping[str, bool] = PERIOD
+) -> dict[SearchLine, Compared]:
     """Score every line of the log whose seed the source has, on the same images and in the same way as they do.
 
     A word chain is scored alone, without its period; a line of a descriptor soup as the centroid of all texts so far.
     """
     compared = {}
-    searches: dict[tuple[str, int], list[Step]] = {}
+    searches: dict[tuple[str, int], list[SearchLine]] = {}
     for step in log:
         if step.seed in source.subsets:
             searches.setdefault((step.soup, step.seed), []).append(step)
@@ -205,7 +207,7 @@ def moved_by_half_precision(n_near: int) -> int:
     return math.ceil(DEVIATIONS * math.sqrt(n_near))
 
 
-def best_agrees(step: Step, *, scores: Path, within: int) -> Verdict:
+def best_agrees(step: SearchLine, *, scores: Path, within: int) -> Verdict:
     """Whether their best single text is also the best of our scored pool, up to `within` images."""
     lines = store.read_table(scores, columns=["text", "seed", "n_correct"]).to_pylist()
     counts = {}
@@ -239,10 +241,10 @@ def evaluation_log(params: EvaluateParams, *, artifacts: Artifacts, encoder: Enc
         return []
     text_encoder = PromptEncoder.of(encoder)
     log = read_counts()
-    return list(count(log, texts=read_texts(), tests=tests, text_encoder=text_encoder, params=params))
+    return list(compare_counts(log, texts=read_texts(), tests=tests, text_encoder=text_encoder, params=params))
 
 
-def count(
+def compare_counts(
     log: Iterable[Known],
     *,
     texts: Texts,

@@ -29,7 +29,7 @@ from wsoup.disk.files import Artifacts
 from wsoup.images.decode import load_rgb
 from wsoup.params.inputs import DatasetParams
 from wsoup.pipeline.finding import Finding
-from wsoup.pipeline.findings_cache import encoder_inputs, remembered
+from wsoup.pipeline.findings_cache import cached_findings, encoder_inputs
 from wsoup.pipeline.hidden import replaced_by_dvc
 from wsoup.pipeline.params import Params, covers
 from wsoup.runtime.threads import cores
@@ -94,7 +94,7 @@ def _images(name: str, listing: Listing, *, params: Params, deep: bool) -> Itera
             yield finding._replace(about=name)
     if section.gpt_descriptors is not None:
         # A class that the file has no key for is an error.
-        descriptors = gpt.read(section.gpt_descriptors, wording=section.gpt_wording)
+        descriptors = gpt.read_descriptors(section.gpt_descriptors, wording=section.gpt_wording)
         of_classes = gpt_classes.matched(
             descriptors,
             class_names=class_names,
@@ -103,7 +103,7 @@ def _images(name: str, listing: Listing, *, params: Params, deep: bool) -> Itera
         )
         of_model: list[object] = encoder_inputs(params)
         inputs: list[object] = [of_model, section.model_dump(mode="json"), of_classes]
-        yield from remembered(
+        yield from cached_findings(
             f"long_gpt_{name}", inputs=inputs, look=lambda: _long_gpt_texts(name, params=params, of_classes=of_classes)
         )
     for template in {section.template, section.baseline_template or section.template}:
@@ -113,7 +113,9 @@ def _images(name: str, listing: Listing, *, params: Params, deep: bool) -> Itera
         if len(class_names) < 2:
             yield Finding("error", name, only_class(class_names))
         inputs = [encoder_inputs(params), *_pool_inputs(params), section.template, class_names]
-        yield from remembered("long_texts", inputs=inputs, look=lambda: _long_texts(params, class_names=class_names))
+        yield from cached_findings(
+            "long_texts", inputs=inputs, look=lambda: _long_texts(params, class_names=class_names)
+        )
 
 
 def _facts(name: str, listing: Listing, *, section: DatasetParams, table: pa.Table) -> Iterator[str]:

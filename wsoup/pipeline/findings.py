@@ -8,13 +8,13 @@ from wsoup.pipeline import preflight
 from wsoup.pipeline.check_datasets import dataset
 from wsoup.pipeline.check_roles import foreign_targets
 from wsoup.pipeline.finding import Finding, in_order
-from wsoup.pipeline.findings_cache import encoder_inputs, remembered
+from wsoup.pipeline.findings_cache import cached_findings, encoder_inputs
 from wsoup.pipeline.params import Params
 
 
 def findings(params: Params, *, deep: bool) -> list[Finding]:
     """Every finding about params.yaml once: facts, then warnings, then errors; `deep` also decodes every image."""
-    every = remembered("encoder", inputs=encoder_inputs(params), look=lambda: _encoder(params))
+    every = cached_findings("encoder", inputs=encoder_inputs(params), look=lambda: _encoder(params))
     for name in params.datasets:
         every += dataset(name, params=params, deep=deep)
     every += foreign_targets(params)

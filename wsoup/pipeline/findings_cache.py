@@ -20,7 +20,7 @@ OPTIONAL = ("timm", "transformers")
 """Packages that some models need, and that are not in every installation."""
 
 
-def remembered(name: str, *, inputs: object, look: Callable[[], Iterable[Finding]]) -> list[Finding]:
+def cached_findings(name: str, *, inputs: object, look: Callable[[], Iterable[Finding]]) -> list[Finding]:
     """The findings of `look`, or those of last time if nothing that they depend on has changed since.
 
     Args:

@@ -75,7 +75,7 @@ def _check_link(path: Path) -> None:
 
 def _contents() -> dict[str, bytes]:
     """Every file of a pipeline folder but the record, by its path."""
-    files = {name: project.file(name).read_bytes() for name in project.listed()}
+    files = {name: project.file(name).read_bytes() for name in project.file_names()}
     files[".gitignore"] = GITIGNORE.encode()
     files[".gitattributes"] = GITATTRIBUTES.encode()
     files[str(VERSIONS)] = versions_yaml(code.installed()).encode()

@@ -101,7 +101,7 @@ def _gpt_files(params: Params) -> Iterator[WsoupError]:
             wordings[dataset.gpt_descriptors] = wordings.get(dataset.gpt_descriptors) or dataset.gpt_wording
     for path, wording in sorted(wordings.items()):
         try:
-            gpt.read(path, wording=wording)
+            gpt.read_descriptors(path, wording=wording)
         except MissingError as error:
             if not Artifacts().evaluated.exists() and not _made_by_dvc(path):
                 yield error

@@ -16,7 +16,7 @@ from wsoup.report.load import recorded
 from wsoup.report.others import changes_of_others, others_in_lines
 from wsoup.report.record import FILE, Record
 from wsoup.report.revisions import WORKSPACE, Revision, RowKey, TestImages
-from wsoup.report.sentences import WIDTH, listed
+from wsoup.report.sentences import WIDTH, one_line_of
 from wsoup.runtime.git import git
 from wsoup.statistics.words import magnitude
 
@@ -50,12 +50,12 @@ def compare(first: str = "HEAD", second: str = WORKSPACE, *, root: Path = Path()
     others = changes_of_others(before, after, shown={row.key for row in fed})
     lines = textwrap.wrap(_conclusion(shown, others=others), width=WIDTH)
     lines += caveats
-    lines.append(listed("params", params or ["the same in both"], width=width))
+    lines.append(one_line_of("params", params or ["the same in both"], width=width))
     lines.append(_header())
     for change, title in shown:
         lines.append(_line(change, title=title))
     if new:
-        lines.append(listed(f"not in {before.name}", new, width=width))
+        lines.append(one_line_of(f"not in {before.name}", new, width=width))
     lines += _members(before.record, after.record, width=width)
     lines += others_in_lines(others, fed={row.key for row in fed}, everything=everything)
     return "\n".join(lines)
@@ -107,7 +107,7 @@ def _members(old: Record, new: Record, *, width: int) -> list[str]:
     went = set(old.members) - set(new.members)
     for what, texts in (("came", came), ("went", went)):
         if texts:
-            lines.append(listed(f"members that {what} ({len(texts)})", sorted(texts), width=width))
+            lines.append(one_line_of(f"members that {what} ({len(texts)})", sorted(texts), width=width))
     return lines
 
 
@@ -141,7 +141,7 @@ def edited(record: Record, *, root: Path) -> list[str]:
     changed = _since(record, sections=read_yaml(root / "params.yaml"))
     if not changed:
         return []
-    return [f"{listed('params.yaml has changed since', changed, width=WIDTH - 17)}; run `dvc repro`"]
+    return [f"{one_line_of('params.yaml has changed since', changed, width=WIDTH - 17)}; run `dvc repro`"]
 
 
 def uncommitted(record: Record, *, root: Path) -> list[str]:
@@ -178,7 +178,7 @@ def _caveats(before: Revision, after: Revision) -> list[str]:
     new = _datasets(after)
     other = [name for name, dataset in old.items() if new.get(name, dataset) != dataset]
     if other:
-        lines.append(listed("not compared, because their test images differ", other, width=WIDTH))
+        lines.append(one_line_of("not compared, because their test images differ", other, width=WIDTH))
     for revision in (before, after):
         if revision.commit is None:
             lines += edited(revision.record, root=revision.root)
@@ -197,7 +197,7 @@ def _committed_without_a_run(revision: Revision) -> list[str]:
     if not changed:
         return []
     title = f"results of {revision.name} are of other params than its params.yaml"
-    return [listed(title, changed, width=WIDTH)]
+    return [one_line_of(title, changed, width=WIDTH)]
 
 
 def _datasets(revision: Revision) -> dict[str, TestImages]:

@@ -9,7 +9,7 @@ from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.right import all_seeds
 from wsoup.report.changes import Change, changes
 from wsoup.report.revisions import Revision, RowKey
-from wsoup.report.sentences import WIDTH, listed
+from wsoup.report.sentences import WIDTH, one_line_of
 from wsoup.statistics.words import signed
 
 
@@ -68,7 +68,7 @@ def _counted(title: str, of_rows: Sequence[Change]) -> str:
     if not sure:
         return f"{counted}, none by more than noise"
     named = [_named(change) for change in sure]
-    return listed(f"{counted}, by more than noise", named, width=WIDTH)
+    return one_line_of(f"{counted}, by more than noise", named, width=WIDTH)
 
 
 def _named(change: Change) -> str:

@@ -139,6 +139,6 @@ def _line(first: str, cells: Sequence[str]) -> str:
     return f"{first[:23]:<24}{''.join(columns)}"
 
 
-def listed(title: str, items: Sequence[str], *, width: int) -> str:
+def one_line_of(title: str, items: Sequence[str], *, width: int) -> str:
     """Some texts on one line, cut to some columns."""
     return textwrap.shorten(f"{title}: {', '.join(items)}", width=width, placeholder=" ...")

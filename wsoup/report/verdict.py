@@ -81,7 +81,7 @@ def compare_soups(
     verdicts = []
     for key, comparison in compared.items():
         verdict = fixed[key]
-        depends_on = comparison.hangs_on(verdict.level) if verdict.sure else None
+        depends_on = comparison.sole_carrier(verdict.level) if verdict.sure else None
         verdicts.append(SoupVerdict(*key, verdict, over_datasets.get(key), depends_on))
     return verdicts
 

@@ -70,7 +70,7 @@ class Comparison:
     resampled: Estimate | None
     without: Mapping[str, Estimate] = field(default_factory=dict)
 
-    def hangs_on(self, level: float) -> str | None:
+    def sole_carrier(self, level: float) -> str | None:
         """The one dataset without which p exceeds `level` or the sign changes; None if there is none, or several."""
         carriers = []
         for name, others in self.without.items():

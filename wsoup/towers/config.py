@@ -29,13 +29,13 @@ Vocabulary = Annotated[int, Field(ge=1, le=10_000_000, strict=True)]
 Ratio = Annotated[float, Field(gt=0, le=100, strict=True)]
 
 
-class _Part(BaseModel):
+class _Tower(BaseModel):
     """Part of a config: what decides its size. Other keys are open_clip's to accept or refuse."""
 
     model_config = ConfigDict(protected_namespaces=())
 
 
-class Vision(_Part):
+class Vision(_Tower):
     """The image tower."""
 
     layers: Blocks | Annotated[list[Blocks], Field(min_length=1, max_length=4)] = 12
@@ -48,7 +48,7 @@ class Vision(_Part):
     timm_model_name: str | None = None
 
 
-class Text(_Part):
+class Text(_Tower):
     """The text tower, or CoCa's decoder."""
 
     layers: Blocks = 12
@@ -60,7 +60,7 @@ class Text(_Part):
     hf_model_name: str | None = None
 
 
-class Config(_Part):
+class Config(_Tower):
     """A model."""
 
     embed_dim: Size

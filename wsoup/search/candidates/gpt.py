@@ -18,7 +18,7 @@ from wsoup.disk.files import reason_of, regular_file
 from wsoup.search.pools.wording import sentence
 
 
-def read(path: str | Path, *, wording: str | None = None) -> dict[str, list[str]]:
+def read_descriptors(path: str | Path, *, wording: str | None = None) -> dict[str, list[str]]:
     """Read a GPT-descriptor file: class -> descriptors worded by `sentence`, including repetitions.
 
     Args:

@@ -65,7 +65,7 @@ def descriptors(paths: Sequence[str | Path]) -> list[str]:
     pool: dict[str, None] = {}
     for path in map(Path, paths):
         if path.suffix == ".json":
-            sentences: set[str] = set().union(*gpt.read(path).values())
+            sentences: set[str] = set().union(*gpt.read_descriptors(path).values())
             texts = sorted(sentences, key=lambda text: f"{text}.")
         else:
             texts = unique(texts_of(path), origin=str(path))
