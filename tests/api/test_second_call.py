@@ -12,7 +12,9 @@ import torch
 from PIL import Image
 
 import wsoup
+from wsoup.core.member import Member
 from wsoup.images import vit
+from wsoup.texts import tower
 from wsoup.towers import kept
 
 PICTURE = Image.new("RGB", (30, 20), "red")
@@ -131,6 +133,72 @@ def test_a_changed_model_gives_the_features_of_its_new_weights(tiny_encoder, mod
     torch.testing.assert_close(after, encode(copy.deepcopy(model), tiny_encoder), atol=0, rtol=0)
 
 
+def count_texts(monkeypatch, model) -> list[str]:
+    """Calls of a model's `encode_text`, and packings of its text blocks, as they happen."""
+    done: list[str] = []
+    original = model.encode_text
+
+    def encode_text(*args, **kwargs):
+        done.append("plain")
+        return original(*args, **kwargs)
+
+    packed = tower.PackedBlock
+
+    def packing(*args, **kwargs):
+        done.append("pack")
+        return packed(*args, **kwargs)
+
+    monkeypatch.setattr(model, "encode_text", encode_text)
+    monkeypatch.setattr(tower, "PackedBlock", packing)
+    return done
+
+
+SOUP = wsoup.Soup("top", 1, "a {}.", {"model": "tiny", "pretrained": None}, (Member("sharp"), Member("which is red")))
+SHOTS = torch.nn.functional.normalize(torch.randn(6, 512, generator=torch.Generator().manual_seed(0)), dim=1)
+
+
+def classifier(model, encoder, **changed) -> torch.Tensor:
+    given = {"class_names": ["cat", "dog"], "tokenizer": encoder.tokenizer, "progress": False}
+    return SOUP.classifier(model=model, **given, **changed)
+
+
+def head(model, encoder) -> wsoup.Head:
+    features = torch.nn.functional.normalize(SHOTS[:, : model.visual.output_dim], dim=1)
+    given = {"class_names": ["a", "b"], "tokenizer": encoder.tokenizer, "progress": False}
+    return wsoup.fit_head(features, [0, 1, 0, 1, 0, 1], model=model, **given)
+
+
+def test_the_second_classifier_or_head_calls_encode_text_no_more(tiny_encoder, model, monkeypatch):
+    done = count_texts(monkeypatch, model)
+    first = classifier(model, tiny_encoder)
+    assert done.count("plain") == 2, "one to see its size, one to compare"
+    assert "pack" in done
+    done.clear()
+    assert torch.equal(classifier(model, tiny_encoder), first)
+    head(model, tiny_encoder)
+    assert done == []
+    classifier(model, tiny_encoder, precision="bf16")
+    assert "pack" in done, "another precision has weights of its own"
+
+
+def test_a_changed_text_tower_gives_the_texts_of_its_new_weights(tiny_encoder, model):
+    before = classifier(model, tiny_encoder)
+    model.transformer.resblocks[0].mlp.c_fc.weight.data.mul_(-3)
+    after = classifier(model, tiny_encoder)
+    assert not torch.allclose(after, before, atol=1e-4)
+    assert torch.equal(after, classifier(copy.deepcopy(model), tiny_encoder))
+
+
+def test_another_tokenizer_is_looked_at_again(tiny_encoder, model, monkeypatch):
+    done = count_texts(monkeypatch, model)
+    classifier(model, tiny_encoder)
+    done.clear()
+    other = copy.copy(tiny_encoder.tokenizer)
+    SOUP.classifier(model=model, class_names=["cat", "dog"], tokenizer=other, progress=False)
+    assert done.count("plain") == 2
+    assert "pack" not in done
+
+
 def test_a_hook_that_is_added_is_called(tiny_encoder, model):
     encode(model, tiny_encoder)
     seen = []
@@ -151,6 +219,7 @@ def test_a_tensor_without_values_or_of_another_layout_is_no_obstacle(tiny_encode
 def test_a_model_that_nobody_holds_is_freed_with_what_was_kept(tiny_encoder):
     model = copy.deepcopy(tiny_encoder.model)
     encode(model, tiny_encoder)
+    classifier(model, tiny_encoder)
     gone, key = weakref.ref(model), id(model)
     assert key in kept._kept
     del model

@@ -21,7 +21,6 @@ from wsoup.base.errors import DataError, ParamsError, one_line
 from wsoup.images.decode import BadImageError, Picture
 from wsoup.images.features import encode_files
 from wsoup.images.pixels import check_finite, dtype_of_pixels, encode_pixels
-from wsoup.images.vit import keep_fast_images
 from wsoup.runtime.progress import counting, tick
 from wsoup.texts.models import check_has, matrix_from, output_of
 from wsoup.towers.encoder import Encoder, preprocessing_of
@@ -106,7 +105,6 @@ def encode_images(
         if preprocess is not None:
             _check_preprocess(preprocess, model=model, kept=kept)
         encoder = in_memory(model, preprocess=preprocess, precision=precision, kept=kept)
-        keep_fast_images(encoder, kept)
         if isinstance(paths, Loaded):
             with counting(label="encode images", total=loaders.known_length(paths), initial=0, unit="image"):
                 return _encoded(loaders.pixels_of(paths, preprocess=preprocess, batch_size=batch_size), encoder=encoder)

@@ -17,7 +17,7 @@ from wsoup.base.errors import ModelError, ParamsError
 from wsoup.heads.zero_shot import logit_scale_of
 from wsoup.runtime.memory import kept_memory
 from wsoup.runtime.progress import showing
-from wsoup.texts.models import check_texts
+from wsoup.texts.models import checked_size
 from wsoup.towers.encoder import AUTOCAST, Encoder, preprocessing_of
 from wsoup.towers.identity import encoder_id, weights_digest
 from wsoup.towers.kept import Kept, kept_with
@@ -104,7 +104,7 @@ def in_memory(
     module = as_module(model)
     device = device_of(model)
     if tokenizer is not None:
-        check_texts(model, tokenizer, device=device)
+        checked_size(model, tokenizer, device=device, kept=kept)
     own_name = getattr(model, "name", None) or type(model).__name__
     identity = encoder_id(
         module,
@@ -125,6 +125,7 @@ def in_memory(
         preprocessing=preprocessing_of(model),
         device=device,
         dtype=AUTOCAST[precision],
+        kept=kept,
     )
 
 

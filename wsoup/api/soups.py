@@ -29,6 +29,7 @@ from wsoup.search.grow.greedy import GreedySoup
 from wsoup.search.rank.statistics import COLUMNS
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import AUTOCAST
+from wsoup.towers.kept import kept_with
 
 TEMPLATE = "a photo of a {}."
 COMMON_WORDS = 10_000
@@ -104,7 +105,9 @@ class Soup(soup.Soup):
         """
         template = template or self.template
         with at_work(model, bars=progress):
-            encoder = PromptEncoder(model, tokenizer, device=device_of(model), dtype=AUTOCAST[precision])
+            dtype = AUTOCAST[precision]
+            kept = kept_with(model)
+            encoder = PromptEncoder(model, tokenizer, device=device_of(model), dtype=dtype, kept=kept)
             texts = soup_texts(self, template=template, class_names=class_names, text_encoder=encoder)
             return texts.classifier(mode).T
 

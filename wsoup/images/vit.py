@@ -6,6 +6,7 @@ read (6.9 % of the FLOPs of ViT-B-16). Models finetuned from one another share t
 
 import copy
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -150,17 +151,15 @@ def _agree(visual: Any, fast: nn.Module, *, dtype: torch.dtype | None) -> bool:
 def fast_images(encoder: Encoder) -> nn.Module:
     """The encoder's model with a fast image tower, made once."""
     if "images" not in encoder.derived:
-        encoder.derived["images"] = with_fast_images(encoder.model, dtype=encoder.dtype)
+        kept = encoder.kept or Kept()
+        fast = kept.once(("fast images", encoder.dtype), partial(_made_fast, encoder))
+        encoder.derived["images"] = fast or encoder.model
     return encoder.derived["images"]
 
 
-def keep_fast_images(encoder: Encoder, kept: Kept) -> None:
-    """Give an encoder the fast image tower that is kept with its model, or keep the one that it makes."""
-
-    def made() -> nn.Module | None:
-        fast = fast_images(encoder)
-        if fast is encoder.model:
-            return None
-        return fast
-
-    encoder.derived["images"] = kept.once(("fast images", encoder.dtype), made) or encoder.model
+def _made_fast(encoder: Encoder) -> nn.Module | None:
+    """None for the model itself, which must not be kept."""
+    fast = with_fast_images(encoder.model, dtype=encoder.dtype)
+    if fast is encoder.model:
+        return None
+    return fast

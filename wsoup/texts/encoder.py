@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import torch
-from pydantic import Field
+from pydantic import Field, SkipValidation
 from torch import Tensor
 
 from wsoup.base.arguments import Natural, Texts, Whole, at_the_door
@@ -24,12 +25,13 @@ from wsoup.texts.batch_tokens import default_batch_tokens
 from wsoup.texts.coverage import read_tower
 from wsoup.texts.fast import FastTexts
 from wsoup.texts.joined import JoinedTexts
-from wsoup.texts.models import check_texts, finite
+from wsoup.texts.models import checked_size, finite
 from wsoup.texts.plain import TOLERANCE, PlainTexts
 from wsoup.texts.splitting import SplitTokenizer
 from wsoup.texts.tokens import Tokenizer, Tokens, last_token
 from wsoup.texts.tower import TextTower
 from wsoup.towers.encoder import Encoder
+from wsoup.towers.kept import Kept, Same
 
 PLAIN_BATCH = 16
 """How many times more tokens the plain path gets at once, whose batches are of whole contexts."""
@@ -57,6 +59,7 @@ class PromptEncoder:
         dtype: autocast dtype, or None for the model's own precision.
         batch_tokens: tokens in one forward pass; by default what suits the device. Halved if memory runs out.
         cache_bytes: keys and values kept between calls.
+        kept: what was made of this model before (`wsoup.towers.kept.kept_with`); None makes all anew.
 
     Attributes:
         texts_encoded: texts, each a class prompt with a candidate, whose features were asked for so far.
@@ -72,17 +75,21 @@ class PromptEncoder:
         dtype: torch.dtype | None = None,
         batch_tokens: Whole | None = None,
         cache_bytes: Natural = CACHE_BYTES,
+        kept: Annotated[Kept | None, SkipValidation] = None,
     ) -> None:
         self.device = torch.device(device)
         self.dtype = dtype
         self.tokenizer = tokenizer
         self.texts_encoded = 0
         self._origin: Encoder | None = None
-        self._size = check_texts(model, tokenizer, device=self.device)
+        kept = kept or Kept()
+        self._size = checked_size(model, tokenizer, device=self.device, kept=kept)
         plain_tokens = PLAIN_BATCH * (batch_tokens or default_batch_tokens(self.device, in_bf16=False))
         with torch.no_grad():
-            self._plain = PlainTexts(model, tokenizer, device=self.device, dtype=dtype, batch_tokens=plain_tokens)
-            covered = read_tower(model, dtype=dtype)
+            self._plain = PlainTexts(
+                model, tokenizer, device=self.device, dtype=dtype, batch_tokens=plain_tokens, kept=kept
+            )
+            covered = kept.once(("text tower", dtype), partial(read_tower, model, dtype=dtype))
             self._fast: JoinedTexts | None = None
             if covered is None:
                 self._splitter = SplitTokenizer(tokenizer, reads=last_token(self._plain.padding))
@@ -90,14 +97,19 @@ class PromptEncoder:
             tower, reads = covered
             self._splitter = SplitTokenizer(tokenizer, reads=reads, class_token=tower.class_token)
             fast_tokens = batch_tokens or default_batch_tokens(self.device, in_bf16=tower.packed_half)
-            texts = FastTexts(tower, batch_tokens=fast_tokens, cache_bytes=cache_bytes)
+            texts = FastTexts(tower.counting_anew(), batch_tokens=fast_tokens, cache_bytes=cache_bytes)
             self._fast = JoinedTexts(texts, self._splitter)
-            self._verify()
+            if not kept.once(("texts are exact", dtype, self._tolerance(), Same(tokenizer)), self._is_exact):
+                self._fast = None
+            # Nobody asked for what was compared.
+            self.texts_encoded = 0
+            self._plain.tokens = 0
+            texts.tower.n_tokens = 0
 
     @classmethod
     def of(cls, encoder: Encoder) -> PromptEncoder:
         """The text features of a loaded model; it can be pickled if that can."""
-        texts = cls(encoder.model, encoder.tokenizer, device=encoder.device, dtype=encoder.dtype)
+        texts = cls(encoder.model, encoder.tokenizer, device=encoder.device, dtype=encoder.dtype, kept=encoder.kept)
         texts._origin = encoder
         return texts
 
@@ -234,25 +246,29 @@ class PromptEncoder:
             wholes = [self._splitter.finished(starts[c] + ends[i]) for c in classes]
             out[i, classes] = self._fast.texts.encode(wholes)
 
-    def _verify(self) -> None:
-        """Compare both ways of the fast path with `encode_text` on a few texts; if they differ, do without it."""
+    def _tolerance(self) -> float:
+        """Largest distance of two unit vectors that count as the same feature."""
+        assert self._fast is not None
+        tolerance = TOLERANCE[self._fast.texts.tower.dtype]
+        if self.device.type == "cuda" and torch.get_float32_matmul_precision() != "highest":
+            tolerance = max(tolerance, TF32_TOLERANCE)
+        return tolerance
+
+    def _is_exact(self) -> bool:
+        """Whether both ways of the fast path give the features of `encode_text` on a few texts; warns if not."""
         texts: list[str] = []
         for suffix in PROBE_SUFFIXES:
             texts.extend(prefix + suffix for prefix in PROBE_PREFIXES)
         expected = self._plain.encode(texts)
         grid = self.encode_grid(PROBE_PREFIXES, PROBE_SUFFIXES).flatten(0, 1)
         differences = torch.stack([grid - expected, self.encode(texts) - expected])
-        self.texts_encoded = 0  # nobody asked for these
         distance = differences.norm(dim=-1).max().item()
-        assert self._fast is not None
-        tolerance = TOLERANCE[self._fast.texts.tower.dtype]
-        if self.device.type == "cuda" and torch.get_float32_matmul_precision() != "highest":
-            tolerance = max(tolerance, TF32_TOLERANCE)
-        # "not <=" rather than ">", because a distance may be NaN.
-        if not distance <= tolerance:
+        # A distance may be NaN, which is in no order.
+        is_exact = distance <= self._tolerance()
+        if not is_exact:
             warnings.warn(
                 f"the fast text path differs from this model's encode_text by {distance:.2g} (features are unit "
                 "vectors); texts are encoded the plain way, which is right but slow",
-                stacklevel=4,
+                stacklevel=5,
             )
-            self._fast = None
+        return is_exact

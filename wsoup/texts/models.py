@@ -1,6 +1,7 @@
 """A user's model and tokenizer: whether they do what encoding needs, in one line if not."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -8,6 +9,7 @@ from torch import Tensor
 
 from wsoup.base.errors import ModelError, WsoupError, one_line, shown_value
 from wsoup.texts.tokens import Tokenizer
+from wsoup.towers.kept import Kept, Same
 
 Output = TypeVar("Output")
 PROBES = ("a photo of a cat", "a blurry photo of the hard to see golden retriever, which has a wet nose.")
@@ -31,6 +33,11 @@ def check_texts(model: Any, tokenizer: Tokenizer, *, device: torch.device) -> in
     if tokens.is_floating_point():
         raise ModelError(f"tokenizer gives {tokens.dtype}; expected whole numbers, (P, context) token ids")
     return matrix_from("model.encode_text", lambda: model.encode_text(tokens.to(device)), n=len(PROBES)).shape[1]
+
+
+def checked_size(model: Any, tokenizer: Tokenizer, *, device: torch.device, kept: Kept) -> int:
+    """`check_texts`, once for a model that has not changed."""
+    return kept.once(("size of texts", Same(tokenizer)), partial(check_texts, model, tokenizer, device=device))
 
 
 @torch.no_grad()

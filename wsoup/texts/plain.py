@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from wsoup.texts.batches import halving, split_evenly
 from wsoup.texts.tokens import Tokenizer, Tokens, last_token
+from wsoup.towers.kept import Kept, Same
 
 TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 5e-2, torch.float16: 1e-2}
 """Largest distance of two unit vectors that count as the same feature, by the precision of the matrix products."""
@@ -31,6 +32,7 @@ class PlainTexts:
         device: where the model is.
         dtype: autocast dtype or None.
         batch_tokens: tokens in one forward pass.
+        kept: where it is noted whether texts may be cut.
 
     Attributes:
         tokens: tokens computed so far.
@@ -46,6 +48,7 @@ class PlainTexts:
         device: torch.device,
         dtype: torch.dtype | None,
         batch_tokens: int,
+        kept: Kept,
     ) -> None:
         self.model = model
         self.tokenizer = tokenizer
@@ -54,7 +57,9 @@ class PlainTexts:
         self.batch_tokens = batch_tokens
         self.tokens = 0
         self.padding = int(tokenizer([""])[0, -1])
-        self.cuts = _masked_padding(model) == self.padding and self._may_be_cut()
+        self.cuts = False
+        if _masked_padding(model) == self.padding:
+            self.cuts = kept.once(("texts may be cut", dtype, Same(tokenizer)), self._may_be_cut)
 
     def encode(self, texts: Sequence[str]) -> Tensor:
         """(P, D) float32; at least one text."""

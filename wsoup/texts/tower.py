@@ -14,6 +14,7 @@ mask and softmax are in float32 whatever the precision of the products.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -75,6 +76,12 @@ class TextTower:
         hidden = blocks[0].mlp.c_fc.out_features
         self.block_flops = 2 * self.width * (4 * self.width + 2 * hidden)
         self.n_tokens = 0
+
+    def counting_anew(self) -> TextTower:
+        """The same weights, of which nothing is computed so far."""
+        tower = copy.copy(self)
+        tower.n_tokens = 0
+        return tower
 
     def embed(self, tokens: Tensor, positions: Tensor) -> Tensor:
         """(..., T) int64 each, broadcast -> (..., T, width)."""

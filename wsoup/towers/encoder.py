@@ -24,6 +24,7 @@ from wsoup.disk.store import fingerprint
 from wsoup.params.inputs import EncoderParams
 from wsoup.towers.config import check_weights
 from wsoup.towers.identity import encoder_id
+from wsoup.towers.kept import Kept
 from wsoup.towers.models import build, check_name, tokenizer_of
 
 CPU_IMAGES = 32
@@ -44,6 +45,8 @@ class Encoder:
         device: of the model.
         dtype: autocast dtype, or None for float32.
         load: loads the same encoder in another process; None if it was not loaded from files.
+        kept: what was made of a user's model in its present state; None for a model that was loaded for one run, whose
+            weights may be changed.
     """
 
     model: nn.Module
@@ -54,6 +57,7 @@ class Encoder:
     device: torch.device
     dtype: torch.dtype | None
     load: Callable[[], Encoder] | None = None
+    kept: Kept | None = None
 
     @property
     def as_stored(self) -> bool:

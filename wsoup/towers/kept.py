@@ -19,10 +19,23 @@ MODELS = 2
 """Models whose things are kept at a time: packed weights take as much memory as the weights."""
 
 
+class Same:
+    """A thing in a name of `Kept.once`: the very same one, whatever it is equal to."""
+
+    def __init__(self, thing: object) -> None:
+        self._thing = thing
+
+    def __hash__(self) -> int:
+        return id(self._thing)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self._thing is other._thing
+
+
 class Kept:
     """Things made of one model in one state.
 
-    None of them may hold the model itself, which would then never be freed.
+    None of them may hold a user's model itself, which would then never be freed.
     """
 
     def __init__(self) -> None:
