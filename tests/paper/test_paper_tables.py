@@ -223,7 +223,7 @@ def test_each_models_table_shows_these_rows_beside_the_papers(encoder):
     lines = printed(zero_shot_table(run), columns=COLUMNS)
     expected = {
         (*theirs[line["method"]], *(float(line[column]) for column in COLUMNS.values()))
-        for line in paper.read(name)
+        for line in paper.table_rows(name)
         if line.get("model") == paper.SCALING_ENCODERS.get(encoder)
     }
     assert {(*meaning(variant, row), *figures) for variant, row, figures, _ in lines} == expected
