@@ -205,3 +205,44 @@ def test_an_invalid_number_of_workers(monkeypatch):
     monkeypatch.setenv("WSOUP_WORKERS", "abc")
     with pytest.raises(ParamsError, match="WSOUP_WORKERS is 'abc', expected a number of processes"):
         decoding_workers()
+
+
+def photo(path: Path, size: tuple[int, int], **options) -> Path:
+    """A smooth picture, as a photograph is: red grows to the right, green downwards."""
+    width, height = size
+    red = np.linspace(0, 255, width)[None, :].repeat(height, axis=0)
+    green = np.linspace(0, 255, height)[:, None].repeat(width, axis=1)
+    pixels = np.stack([red, green, np.full_like(red, 90)], axis=2).astype(np.uint8)
+    Image.fromarray(pixels).save(path, **options)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("side", "size"), [(None, (640, 480)), (400, (640, 480)), (240, (320, 240)), (100, (160, 120)), (1, (80, 60))]
+)
+def test_a_jpeg_is_decoded_as_small_as_is_enough(tmp_path, side, size):
+    path = photo(tmp_path / "a.jpg", (640, 480), quality=95)
+    small = load_rgb(path, side=side)
+    assert small.size == size
+    resized = load_rgb(path).resize(size, Image.Resampling.BOX)
+    assert np.abs(np.asarray(small).astype(int) - np.asarray(resized).astype(int)).max() <= 4
+
+
+def test_another_format_is_decoded_whole(tmp_path):
+    assert load_rgb(photo(tmp_path / "a.png", (640, 480)), side=10).size == (640, 480)
+
+
+def test_a_small_decoding_is_upright(tmp_path):
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    path = photo(tmp_path / "a.jpg", (640, 480), exif=turned.tobytes(), quality=95)
+    assert load_rgb(path, side=100).size == (120, 160)
+
+
+@pytest.mark.parametrize("mode", ["L", "CMYK"])
+def test_a_small_decoding_has_the_colours_of_its_mode(tmp_path, mode):
+    photo(tmp_path / "a.png", (640, 480))
+    Image.open(tmp_path / "a.png").convert(mode).save(tmp_path / "a.jpg", quality=95)
+    small, whole = load_rgb(tmp_path / "a.jpg", side=100), load_rgb(tmp_path / "a.jpg")
+    difference = np.asarray(small).astype(int) - np.asarray(whole.resize(small.size, Image.Resampling.BOX)).astype(int)
+    assert np.abs(difference).max() <= 4

@@ -22,6 +22,7 @@ def _decode(
     transform: Callable[[Image.Image], Tensor],
     batch_size: int,
     as_stored: bool,
+    side: int | None,
     number: int,
 ) -> Batch:
     """Batch `number` of the images."""
@@ -31,7 +32,7 @@ def _decode(
     for i in range(start, min(start + batch_size, len(paths))):
         digest = digests[i] if digests else None
         try:
-            image = load_rgb(paths[i], digest=digest, as_stored=as_stored)
+            image = load_rgb(paths[i], digest=digest, as_stored=as_stored, side=side)
             pixels[i] = transform(image)
         except DataError as error:
             bad[i] = error
@@ -51,6 +52,7 @@ def batches(
     on_bad_image: str = "stop",
     workers: int | None = None,
     as_stored: bool = False,
+    side: int | None = None,
 ) -> Iterator[Batch]:
     """Decode and preprocess images in order, ahead of their use.
 
@@ -62,7 +64,7 @@ def batches(
         on_bad_image: ``"stop"`` raises DataError at the first file that cannot be decoded; ``"skip"`` reports it in
             `Batch.bad` and goes on. A changed file is always an error.
         workers: decoding processes; None means `decoding_workers`.
-        as_stored: see `load_rgb`.
+        as_stored, side: see `load_rgb`.
 
     Raises:
         ChangedError, DataError: as above.
@@ -74,7 +76,7 @@ def batches(
     if len(paths) <= FEW_IMAGES or any(isinstance(path, Picture) for path in paths):
         workers = 0
     n_batches = math.ceil(len(paths) / batch_size)
-    decode = partial(_decode, paths, digests, transform, batch_size, as_stored)
+    decode = partial(_decode, paths, digests, transform, batch_size, as_stored, side)
     for batch in ahead(decode, n=n_batches, workers=workers):
         for error in batch.bad.values():
             if on_bad_image == "stop" or isinstance(error, ChangedError):

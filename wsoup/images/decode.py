@@ -58,13 +58,17 @@ class Picture(NamedTuple):
         return self.name
 
 
-def load_rgb(path: str | Path | Picture, *, digest: str | None = None, as_stored: bool = False) -> Image.Image:
+def load_rgb(
+    path: str | Path | Picture, *, digest: str | None = None, as_stored: bool = False, side: int | None = None
+) -> Image.Image:
     """Decode an image file, a row of an Arrow file, or an open picture as upright 8-bit RGB.
 
     Args:
         path: the file (see `wsoup.disk.files.read_bytes`), or a picture.
         digest: SHA-256 in hex that the file had when it was listed; None accepts any.
         as_stored: neither rotate it nor lay transparency over white, as the authors' loader (samplers.py:176).
+        side: pixels of both sides that are enough: the decoder of a larger JPEG file may give a half, a quarter or an
+            eighth of it, down to these. None for the whole picture.
 
     Raises:
         ChangedError: the file's digest is not `digest`, or the file is gone.
@@ -80,6 +84,9 @@ def load_rgb(path: str | Path | Picture, *, digest: str | None = None, as_stored
                 return _upright(path.image, name=name, as_stored=as_stored)
             data = _read(str(path), name=name, digest=digest)
             with Image.open(io.BytesIO(data), formats=_formats()) as image:
+                if side is not None:
+                    # Another mode than its own would change colours. Only JPEG files do anything here.
+                    image.draft(None, (side, side))
                 return _upright(image, name=name, as_stored=as_stored)
     except UnidentifiedImageError:
         known = ", ".join(FORMATS)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from wsoup.images.batches import batches
 from wsoup.images.decode import Picture
-from wsoup.images.pixels import check_finite, encode_pixels, in_two_steps
+from wsoup.images.pixels import check_finite, encode_pixels, in_two_steps, side_that_is_enough
 from wsoup.images.sharing import sharing_blocks
 from wsoup.images.vit import fast_images
 from wsoup.images.workers import Batch
@@ -69,6 +69,7 @@ def encode_files(
         digests=digests,
         on_bad_image=on_bad_image,
         as_stored=encoder.as_stored,
+        side=side_that_is_enough(encoder),
     )
     positions: list[int] = []
     skipped: dict[int, str] = {}

@@ -37,6 +37,22 @@ def in_two_steps(
     return preprocess, lambda pixels: pixels
 
 
+def side_that_is_enough(encoder: Encoder) -> int | None:
+    """Twice the size that images are first resized to: a decoder need not give more pixels; None where it should.
+
+    From there resizing still averages at least two pixels, so features hardly move (docs/performance.md). They must not
+    move at all in the reference precision and with the paper's loader, and nobody knows what another first step reads.
+    """
+    steps = getattr(encoder.preprocess, "transforms", ())
+    if encoder.as_stored or encoder.id.get("precision") == "reference" or not steps:
+        return None
+    first = steps[0]
+    if not isinstance(first, transforms.Resize):
+        return None
+    sizes = [first.size] if isinstance(first.size, int) else list(first.size)
+    return 2 * max(sizes)
+
+
 def dtype_of_pixels(model: object) -> torch.dtype:
     """What a model's first convolution takes: float16 after `model.half()`; else float32, which autocast may lower."""
     tower = getattr(model, "visual", model)
