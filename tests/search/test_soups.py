@@ -37,6 +37,7 @@ KINDS = {
     "chains": {"m": 3, **GROWTH},
     "top": {"m": 3, "k1": 12, "rank_by": "count_k2"},
     "sample": {"m": 3, "k1": 12},
+    "held_out": {"m": 3, "per_split": 2},
 }
 
 
@@ -206,6 +207,7 @@ def test_a_pool_that_is_too_small_is_refused(source, ranked):
         (define("chains", m=3, k0=2, k1=9), ("k1", 9), 3),
         (define("top", m=3, k1=9), ("k1", 9), 1),
         (define("sample", m=3, k1=9), ("k1", 9), 1),
+        (define("held_out", m=3), None, 1),
         (define("sample", m=3, k1=None), ("m", 3), 1),
     ],
 )

@@ -1,0 +1,136 @@
+"""Texts that are ranked on one half of the shots and accepted on the other. Source: this project.
+
+Algorithm 1 with its two steps on different images, and with the likelihood of the labels instead of a count. The shots
+of each class are split at random into halves. On the first half, each text is ranked by its likelihood alone; then each
+next one is accepted if it raises the likelihood of the soup on the second half, which had no say in the ranking. This
+is done for several splits, and the soup has the texts of all, so that a text chosen on several splits weighs more.
+
+Forward selection by a likelihood on several random samples is ensemble selection (Caruana et al., ICML 2004).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from wsoup.base.errors import DataError
+from wsoup.core.draws import member_generator
+from wsoup.core.member import Member
+from wsoup.search.grow.greedy import greedy_soup
+from wsoup.search.grow.kind import AnySoup, Measure, counted_alone, right_on
+from wsoup.search.pools.params import MemberCount
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from wsoup.search.rank.meter import Meter
+    from wsoup.search.rank.ranking import Ranked
+
+MILLIONTHS = 1e6
+"""Likelihoods are compared in millionths of a nat: a text that changes nothing must not rise by float32's rounding."""
+
+
+class HeldOutSoup(AnySoup):
+    """Texts ranked on half of the shots and accepted on the other half, by likelihood, for several random halves."""
+
+    walks: ClassVar[bool] = True
+    kind: Literal["held_out"]
+    per_split: MemberCount
+    """At most this many texts are chosen on one split of the shots; there are m / per_split splits."""
+
+    @property
+    def splits(self) -> int:
+        """Number of splits; the last one may have fewer texts."""
+        return -(-self.m // self.per_split)
+
+    def members(self, ranked: Ranked, meter: Meter, *, part: int) -> list[Member]:
+        """The whole soup, split by split. A longer soup starts with a shorter one, unless that ends within a split.
+
+        Raises:
+            PoolError: there are no texts.
+            DataError: a single image, which has no halves.
+        """
+        from wsoup.search.rank.likelihood import likeliest_scale  # torch is slow to import
+
+        images, labels = meter.images
+        halves = [Halves.of(labels.cpu().numpy(), seed=meter.seed, split=split) for split in range(self.splits)]
+        (class_name,) = next(iter(meter.source.text_blocks([""], period=meter.period)))
+        scale = likeliest_scale(images, labels, class_name)
+        position = {text: i for i, text in enumerate(ranked.texts)}
+        chosen: list[int] = []
+        for half, values in zip(halves, _alone(ranked.texts, meter, halves=halves, scale=scale), strict=True):
+            order = np.argsort(-values, kind="stable")
+            grown = greedy_soup(
+                [ranked.texts[i] for i in order],
+                features=meter.blocks,
+                measure=likely_on(images[half.accepts], labels[half.accepts], scale=scale),
+                m=min(self.per_split, self.m - len(chosen)),
+            )
+            chosen += [position[member.text] for member in grown]
+        return ranked.singles(chosen)
+
+    def final_counts(self, texts: Sequence[str], meter: Meter) -> list[int]:
+        """Of each text alone: no count of the whole soup was taken."""
+        return counted_alone(texts, meter)
+
+
+class Halves(NamedTuple):
+    """Positions of the images that rank texts, and of those that accept them; int64, ascending."""
+
+    ranks: np.ndarray
+    accepts: np.ndarray
+
+    @classmethod
+    def of(cls, labels: np.ndarray, *, seed: int, split: int) -> Halves:
+        """Random halves of images with labels (N,). Each class is divided evenly, up to one image.
+
+        Raises:
+            DataError: there are fewer than two images.
+        """
+        if len(labels) < 2:
+            raise DataError(
+                f"a held_out soup needs two images or more to split, not {len(labels)}; raise fewshot.shots"
+            )
+        generator = member_generator(purpose="held_out", seed=seed, member=split)
+        shuffled = generator.permutation(len(labels))
+        by_class = shuffled[np.argsort(labels[shuffled], kind="stable")]
+        # Alternating through all classes also divides classes of one image each.
+        return cls(np.sort(by_class[::2]), np.sort(by_class[1::2]))
+
+
+def likely_on(image_features: Tensor, labels: Tensor, *, scale: float) -> Measure:
+    """Measure soups by the mean log likelihood of images (N, D) with labels (N,) at their centroids, in millionths."""
+    from wsoup.core.scoring import normalize  # torch is slow to import
+    from wsoup.search.rank.likelihood import log_likelihoods
+
+    count = right_on(image_features, labels)
+
+    def measure(sums: Tensor) -> tuple[Sequence[float], Sequence[int]]:
+        of_label = log_likelihoods(image_features, labels, normalize(sums), scale=scale)
+        _, counts = count(sums)
+        return _millionths(of_label).tolist(), counts
+
+    return measure
+
+
+def _alone(texts: Sequence[str], meter: Meter, *, halves: Sequence[Halves], scale: float) -> np.ndarray:
+    """The mean log likelihood of each text alone on the images that rank, in millionths: (S, P) float64."""
+    import torch
+
+    from wsoup.search.rank.likelihood import log_likelihoods
+
+    images, labels = meter.images
+    blocks = []
+    for block in meter.blocks(texts):
+        of_label = log_likelihoods(images, labels, block, scale=scale)
+        blocks.append(torch.stack([_millionths(of_label[:, half.ranks]) for half in halves]))
+    if not blocks:
+        return np.empty((len(halves), 0))
+    return torch.cat(blocks, dim=1).cpu().numpy()
+
+
+def _millionths(of_label: Tensor) -> Tensor:
+    """Means over images, in whole millionths of a nat: (P, N) -> (P,) float64."""
+    return (MILLIONTHS * of_label.double().mean(dim=1)).round()
