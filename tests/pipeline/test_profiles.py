@@ -311,6 +311,10 @@ def test_every_soup_of_the_profiles_has_a_sample_of_at_least_64_members_to_beat(
         for name in ("word", "top"):
             assert params.soups["sample"].m >= 64  # 8 random words are noisy
             assert params.soups[name].pool == params.soups["sample"].pool
+    for params in (loaded(template("demo")), loaded(of_photos(root))):
+        assert params.soups["held_out"].m == params.soups["sample"].m
+        assert params.soups["held_out"].pool == params.soups["sample"].pool
+    assert "held_out" not in of_paper().soups, "the paper's profile has the paper's searches"
     paper_soups = of_paper().soups
     assert paper_soups["descriptor"].m == paper_soups["descriptor_sample"].m
 
