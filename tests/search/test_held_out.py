@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -110,11 +111,11 @@ def soup_of(source: Source, *, m: int, per_split: int, seed: int = 1, n: int = 4
 
 def plain_loop(source: Source, *, splits: int, per_split: int, seed: int) -> list[str]:
     """The definition, one text after the other."""
-    meter = Meter(source, seed=seed, period=False)
+    meter = Meter(source, seed=seed, period=True)
     x, y = meter.images
     words = common_words(40)
     features = dict(zip(words, meter.features(words), strict=True))
-    scale = likeliest_scale(x, y, next(iter(source.text_blocks([""], period=False)))[0])
+    scale = likeliest_scale(x, y, next(iter(source.text_blocks([""], period=True)))[0])
 
     def value(texts: list[str], images: np.ndarray) -> int:
         mean = torch.stack([features[text] for text in texts]).mean(dim=0)
@@ -138,6 +139,12 @@ def test_a_soup_equals_the_plain_loop(source, seed):
     assert texts == plain_loop(source, splits=3, per_split=4, seed=seed)
     assert len(texts) > 6
     assert len(set(texts)) < len(texts), "a text that two splits choose is there twice"
+
+
+def test_texts_are_searched_as_they_are_evaluated_whatever_their_pool_does(source):
+    definition = HeldOutSoup(kind="held_out", pool="words", m=6, per_split=3)
+    parts = [Search(definition, replace(pool(40), period=period), source, 1).part(0) for period in (False, True)]
+    assert parts[0] == parts[1]
 
 
 def test_a_longer_soup_starts_with_a_shorter_one(source):
@@ -174,9 +181,9 @@ def test_no_texts_and_single_images_are_refused(source):
 def test_the_first_text_of_a_split_is_the_likeliest_of_the_half_that_ranks(source):
     """Whatever the other half says, which decides what follows."""
     x, y = source.images_of(1)
-    scale = likeliest_scale(x, y, next(iter(source.text_blocks([""], period=False)))[0])
+    scale = likeliest_scale(x, y, next(iter(source.text_blocks([""], period=True)))[0])
     words = common_words(40)
-    alone = log_likelihoods(x, y, Meter(source, seed=1, period=False).features(words), scale=scale)
+    alone = log_likelihoods(x, y, Meter(source, seed=1, period=True).features(words), scale=scale)
     soup = soup_of(source, m=6, per_split=1)
     for split, text in enumerate(soup):
         ranks, accepts = Halves.of(y.numpy(), seed=1, split=split)

@@ -5,6 +5,9 @@ of each class are split at random into halves. On the first half, each text is r
 next one is accepted if it raises the likelihood of the soup on the second half, which had no say in the ranking. This
 is done for several splits, and the soup has the texts of all, so that a text chosen on several splits weighs more.
 
+Texts have the final period, as when they are evaluated: without it, soups of words gained about half a point less on
+photographs.
+
 Forward selection by a likelihood on several random samples is ensemble selection (Caruana et al., ICML 2004).
 """
 
@@ -36,6 +39,7 @@ class HeldOutSoup(AnySoup):
     """Texts ranked on half of the shots and accepted on the other half, by likelihood, for several random halves."""
 
     walks: ClassVar[bool] = True
+    finished: ClassVar[bool] = True
     kind: Literal["held_out"]
     per_split: MemberCount
     """At most this many texts are chosen on one split of the shots; there are m / per_split splits."""

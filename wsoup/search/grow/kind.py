@@ -43,6 +43,8 @@ class AnySoup(Section):
 
     walks: ClassVar[bool] = False
     """Whether it goes through the ranking once, text by text."""
+    finished: ClassVar[bool] = False
+    """Whether it searches with the final period, as texts are evaluated, also where its pool is ranked without."""
     within_k1: ClassVar[str] = "m"
     """The key that must not exceed k1, if it has a k1."""
     kind: str

@@ -73,7 +73,8 @@ class Search:
         """Search the members of one part: JSON for `soup`."""
         peak = DevicePeak(self.source.encoder.device)
         # Two meters: what the search encoded is its cost, and counting its result is not.
-        meter = Meter(self.source, seed=self.seed, period=self.ranked.period)
+        period = self.ranked.period or self.definition.finished
+        meter = Meter(self.source, seed=self.seed, period=period)
         chosen = self.definition.members(self.ranked, meter, part=number)
         members = self._counted(chosen)
         made: dict[str, object] = {
