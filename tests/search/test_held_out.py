@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from wsoup.base.errors import DataError, PoolError
+from wsoup.core.class_texts import normalize
 from wsoup.core.member import NOTHING
-from wsoup.core.scoring import normalize
 from wsoup.search.candidates.pools import common_words
 from wsoup.search.grow.greedy import greedy_soup
 from wsoup.search.grow.held_out import Halves, HeldOutSoup, likely_on

@@ -7,7 +7,8 @@ import math
 import pytest
 import torch
 
-from wsoup.core.scoring import AtOnce, normalize
+from wsoup.core.class_texts import normalize
+from wsoup.core.scoring import AtOnce
 from wsoup.search.rank.likelihood import SCALES, likeliest_scale, log_likelihoods
 
 AXES = torch.eye(2)

@@ -106,13 +106,13 @@ class Halves(NamedTuple):
 
 def likely_on(image_features: Tensor, labels: Tensor, *, scale: float) -> Measure:
     """Measure soups by the mean log likelihood of images (N, D) with labels (N,) at their centroids, in millionths."""
-    from wsoup.core.scoring import normalize  # torch is slow to import
+    from wsoup.core.class_texts import ClassTexts  # torch is slow to import
     from wsoup.search.rank.likelihood import log_likelihoods
 
     count = right_on(image_features, labels)
 
     def measure(sums: Tensor) -> tuple[Sequence[float], Sequence[int]]:
-        of_label = log_likelihoods(image_features, labels, normalize(sums), scale=scale)
+        of_label = log_likelihoods(image_features, labels, ClassTexts(sums).centroids, scale=scale)
         _, counts = count(sums)
         return _millionths(of_label).tolist(), counts
 
