@@ -4,4 +4,6 @@ from typing import Literal, get_args
 
 Mode = Literal["centroid", "score_mean"]
 """By the normalised mean of their texts, or by the mean of their scores."""
+JudgedMode = Literal[Mode, "paper"]
+"""As above, or as in the paper: descriptor soups by centroid, word soups by score mean."""
 MODES: tuple[Mode, ...] = get_args(Mode)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from wsoup.base.arguments import Flag
-from wsoup.core.modes import Mode
+from wsoup.core.modes import JudgedMode
 from wsoup.core.prompts import bare
 from wsoup.params.section import Name, NonNegativeInt, PositiveInt, Section, Text, check_stated
 from wsoup.search.pools.params import MemberCount, TextCount
@@ -90,7 +90,7 @@ class ReportParams(Section):
     question: Literal["soup", "photos"] = "soup"
     """What the answer says: soup, what the soup changes, what finetuning with it adds, and how far a head gets; photos,
     which of class name, templates, soup and head to use for such photos."""
-    mode: Mode | Literal["paper"]
+    mode: JudgedMode
     """How soups are judged: centroid, as classifiers and exports are made; score_mean; or paper, a descriptor soup as a
     centroid and any other as a score mean."""
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95

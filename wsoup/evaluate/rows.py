@@ -13,7 +13,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from wsoup.core.modes import Mode
+from wsoup.core.modes import JudgedMode, Mode
 from wsoup.evaluate import baselines
 
 
@@ -266,7 +266,7 @@ def row_name(soup: str) -> str:
     return soup if soup == CLASS_NAME.name else f"{soup}_soup"
 
 
-def judged_mode(name: str, *, mode: Mode | Literal["paper"]) -> Mode:
+def judged_mode(name: str, *, mode: JudgedMode) -> Mode:
     """The mode in which a soup is judged and drawn, given ``report.mode``.
 
     ``paper`` means centroid for the descriptor soup and score mean for any other.

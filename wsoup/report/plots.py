@@ -6,11 +6,10 @@ every row when it compares.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
-from wsoup.core.modes import Mode
+from wsoup.core.modes import JudgedMode
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.rows import CLASS_NAME, CURVE, judged_mode
@@ -119,7 +118,7 @@ def _correlation(x: Sequence[float], y: Sequence[float]) -> float | None:
     return round(float(np.corrcoef(x, y)[0, 1]), 4)
 
 
-def by_size(results: Results, *, mode: Mode | Literal["paper"]) -> Sequence[TableCells]:
+def by_size(results: Results, *, mode: JudgedMode) -> Sequence[TableCells]:
     """Accuracy of the pretrained encoder against the number of members: {method, m, mean, accuracy, std}.
 
     Soups in the mode in which they are judged; `mode` is ``report.mode``. Texts of a single size are a point.

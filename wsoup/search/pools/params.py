@@ -62,5 +62,5 @@ class ScoreParams(Section):
 
     shard_size: TextCount = 500
     """Candidates in one shard of the resume state."""
-    likelihood: list[Pool] = Field(default=["words", "descriptors"])
+    likelihood: list[Pool] = Field(default=["words"])
     """Pools with k2, which only soups with `rank_by: count_k2` read; others are counted up to three times as fast."""
