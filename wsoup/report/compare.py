@@ -18,7 +18,7 @@ from wsoup.report.record import FILE, Record
 from wsoup.report.revisions import WORKSPACE, Revision, RowKey, TestImages
 from wsoup.report.sentences import WIDTH, one_line_of
 from wsoup.runtime.git import git
-from wsoup.statistics.words import magnitude
+from wsoup.statistics.words import magnitude, worded
 
 FIRST = 3
 """Rows that are shown first, at most, unless all are asked for."""
@@ -222,7 +222,8 @@ def _conclusion(shown: Sequence[tuple[Change, str]], *, others: Sequence[Change]
     worse: list[str] = []
     for change, title in shown:
         if change.verdict.sure:
-            said = f"{title} {change.verdict.word} on {change.place} by {magnitude(change.verdict.mean)} points"
+            by = f"by {magnitude(change.verdict.mean)} points"
+            said = f"{title} {worded(change.verdict)} on {change.place} {by}"
             if change.verdict.mean > 0:
                 better.append(said)
             else:

@@ -1,7 +1,8 @@
 """A verdict in words: who is ahead, by how many points, and whether that may be noise.
 
 Every sentence about a difference is made here, from the verdict whose numbers it prints. An interval's end is never
-rounded onto zero: whether zero lies inside is what the verdict says.
+rounded onto zero: whether zero lies inside is what the verdict says. A verdict near its border is said to be one: a few
+images more, or another processor, would turn it.
 """
 
 from wsoup.statistics.noise import Verdict
@@ -10,11 +11,25 @@ ZERO = 1e-9
 """Points below which a difference is none: means of equal counts may differ in their last bits."""
 DIGITS = 4
 """Most digits after the point."""
+NEAR = 0.1
+"""A verdict is near its border if zero lies closer to an end of the interval than this share of the interval's half."""
 
 
 def is_equal(gain: Verdict) -> bool:
     """Whether two rows have the same accuracy."""
     return abs(gain.mean) < ZERO
+
+
+def is_near(gain: Verdict) -> bool:
+    """Whether zero lies just inside or just outside the interval.
+
+    >>> is_near(Verdict(2.7, 0.1, 5.3, p=0.04, level=0.05, word="better"))
+    True
+    """
+    if is_equal(gain):
+        return False
+    half = (gain.high - gain.low) / 2
+    return min(abs(gain.low), abs(gain.high)) < NEAR * half
 
 
 def ahead(first: str, second: str, gain: Verdict) -> str:
@@ -37,9 +52,11 @@ def ahead(first: str, second: str, gain: Verdict) -> str:
         high = -gain.low
     by = f"by {magnitude(gain.mean)} points [{_signed_if_negative(low)}, {_signed_if_negative(high)}]"
     subject = f"{_capital(winner)} {is_or_are(winner)}"
+    if gain.sure and is_near(gain):
+        return f"{subject} better than {loser} {by}, just more than noise."
     if gain.sure:
         return f"{subject} better than {loser} {by}."
-    return f"{subject} ahead of {loser} {by}, which may be noise."
+    return f"{subject} ahead of {loser} {by}, {_may_be_noise(gain)}."
 
 
 def in_words(gain: Verdict) -> str:
@@ -48,25 +65,31 @@ def in_words(gain: Verdict) -> str:
     if is_equal(gain):
         return f"{points}, no difference"
     if not gain.sure:
-        return f"{points}, which may be noise"
+        return f"{points}, {_may_be_noise(gain)}"
+    more = "just more than noise" if is_near(gain) else "more than noise"
     if gain.mean < 0:
-        return f"{points}, worse by more than noise"
-    return f"{points}, more than noise"
+        return f"{points}, worse by {more}"
+    return f"{points}, {more}"
 
 
 def in_short(gain: Verdict) -> str:
     """The same where several stand in one sentence: ``+1.8 [+0.5, +3.1], better``; ``-0.1, no sure difference``."""
     if is_equal(gain):
         return "0.0, no difference"
+    if not gain.sure and is_near(gain):
+        return f"{signed(gain.mean)} {interval(gain)}, just within noise"
     if not gain.sure:
         return f"{signed(gain.mean)}, no sure difference"
-    return f"{signed(gain.mean)} {interval(gain)}, {worded(gain)}"
+    just = "just " if is_near(gain) else ""
+    return f"{signed(gain.mean)} {interval(gain)}, {just}{gain.word}"
 
 
 def worded(gain: Verdict) -> str:
-    """Better, worse, noise or equal."""
+    """Better, worse, noise or equal; ``better (just)`` near the border."""
     if is_equal(gain):
         return "equal"
+    if is_near(gain):
+        return f"{gain.word} (just)"
     return gain.word
 
 
@@ -102,6 +125,13 @@ def magnitude(value: float) -> str:
 def is_or_are(subject: str) -> str:
     """The verb of a row: ``the 80 templates are``, ``the soup is``."""
     return "are" if subject.endswith("templates") else "is"
+
+
+def _may_be_noise(gain: Verdict) -> str:
+    """The end of a sentence about a difference that is not sure."""
+    if is_near(gain):
+        return "just within noise"
+    return "which may be noise"
 
 
 def _signed_if_negative(value: float) -> str:
