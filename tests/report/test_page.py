@@ -18,10 +18,12 @@ from wsoup.base.errors import MissingError, ParamsError
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.report import page as answer_of_page
-from wsoup.report.page import FIGURES, script_json, write_page
+from wsoup.report.figures import FIGURES
+from wsoup.report.page import script_json, write_page
 from wsoup.report.pictures import worst_errors
 from wsoup.report.svg import TEXT, write_figure
 from wsoup.report.tables import cell
+from wsoup.statistics.words import signed
 
 BROWSER = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
@@ -40,6 +42,12 @@ frame.addEventListener("load", async () => {
   frame.contentWindow.addEventListener("error", (event) => seen.errors.push(event.message));
   for (let i = 0; i < 200 && !page.body.dataset.ready; i++) await new Promise((done) => setTimeout(done, 50));
   seen.height = page.querySelector("main").getBoundingClientRect().top;
+  const edges = (e) => [Math.round(e.getBoundingClientRect().left), Math.round(e.getBoundingClientRect().right)];
+  seen.grid = ["h1", "table[data-name=main]", "#figure-gains", ".said"].map((name) => edges(page.querySelector(name)));
+  seen.main = [...page.querySelectorAll("table[data-name=main] td")].filter((e) => e.checkVisibility()).map(edges);
+  seen.open = [...page.querySelectorAll("main > details[open] table")].map((table) => table.dataset.name);
+  const verdicts = [...page.querySelectorAll("table[data-name^=verdict]")];
+  seen.columns = verdicts.map((table) => table.rows[0].cells.length);
   for (const details of page.querySelectorAll("details")) details.open = true;
   const drawn = () => [...page.querySelectorAll(".figure")].map((f) =>
     [f.id, f.querySelectorAll("svg .mark-line path, svg .mark-symbol path").length]);
@@ -47,6 +55,13 @@ frame.addEventListener("load", async () => {
   seen.figures = Object.fromEntries(drawn());
   const isNarrow = (figure) => figure.querySelector("svg")?.clientWidth < 200;
   seen.narrow = [...page.querySelectorAll(".figure")].filter(isNarrow).map((figure) => figure.id);
+  const texts = [...page.querySelectorAll("svg text, td, th, p, dd, dt, li")].filter((e) => e.textContent.trim());
+  seen.small = texts.filter((e) => e.checkVisibility() && parseFloat(getComputedStyle(e).fontSize) < 12)
+    .map((e) => e.textContent).slice(0, 5);
+  const lies = (e, place) => { const [a, b] = [e.getBoundingClientRect(), place.getBoundingClientRect()];
+    return a.left >= b.left - 1 && a.right <= b.right + 1 && a.top >= b.top - 1 && a.bottom <= b.bottom + 1; };
+  seen.hidden = [...page.querySelectorAll("svg .mark-symbol path, svg text")]
+    .filter((e) => e.checkVisibility() && !lies(e, e.closest("svg"))).map((e) => e.outerHTML.slice(0, 90));
   seen.cut = [...page.querySelectorAll("svg text")].map((t) => t.textContent).filter((t) => t.endsWith("…"));
   const table = page.querySelector("table[data-name=zero_shot]");
   const column = [...table.querySelectorAll("th")].findIndex((head) => head.textContent === "XD mean");
@@ -133,7 +148,14 @@ def test_the_page_opens_sorts_draws_and_fits_the_window(page, width, dark, tmp_p
     assert seen["wide"] == []
     assert (seen["ground"] == "rgb(20, 24, 29)") is dark
     assert seen["cut"] == []
-    assert width < 1280 or seen["height"] <= 1000, "answer, figure and errors are one screen"
+    assert width < 1280 or seen["height"] <= 1000, "what was run, the table and the figure are one screen"
+    assert seen["small"] == [], "text is at least 12 pixels high"
+    assert seen["hidden"] == [], "points and labels lie within their figures"
+    assert len(set(map(tuple, seen["grid"]))) == 1, "title, table, figure and text have the same edges"
+    left, right = seen["grid"][0]
+    assert all(left <= first and last <= right for first, last in seen["main"])
+    assert seen["open"] == ["verdict"], "of the verdicts the answer's are open, each soup's are folded"
+    assert max(seen["columns"]) <= 7
     assert seen["outside"] == []
 
 
@@ -237,11 +259,43 @@ def test_a_figure_that_fills_the_page_is_as_wide_in_a_file(name, project, tmp_pa
 def test_the_page_says_which_run_it_shows_and_what_the_soup_says(page, project):
     text = page.read_text(encoding="utf-8")
     commit = project.git("rev-parse", "--short", "HEAD").strip()
-    assert f"UTC, git revision {commit}</p>" in text
-    assert "The word soup has 4 texts with the members of all seeds: " in text
-    assert text.index("What the soup says") < text.index("<details>")
-    assert text.index("now right") < text.index("<details>")
+    assert f"UTC, git revision {commit}</dd>" in text
+    assert "The word soup has 4 texts with the members of all seeds:</p>" in text
+    folded = text.index("<details", text.index("<main>"))
+    assert text.index("What the soup says") < folded
+    assert text.index("now right") < folded
     assert "hangs on" not in text
+
+
+def test_the_first_table_is_the_papers_with_the_figures_of_the_answer(page, project):
+    """Texts, soups, what was trained; each said in a few words; the run's soup with its gain over the class name."""
+    text = page.read_text(encoding="utf-8")
+    table = text[text.index('data-name="main"') : text.index("By dataset, with")]
+    rows = [re.sub(r"\s+", " ", re.sub("<[^>]*>", " ", row)).strip() for row in table.split("<tr")[2:]]
+    metrics = json.loads((project.folder / "reports/metrics.json").read_text())
+    soup = metrics["soup"]["source"]
+    gain = soup - metrics["class_name"]["source"]
+    (own,) = [row for row in rows if "word soup, all seeds" in row]
+    assert f"Algorithm 2: chains of words 4 {soup:.1f} {signed(gain)} " in own
+    names = [name for name in ("class name", "80 templates", "word soup, all seeds", "head") if f">{name}<" in table]
+    assert names == ["class name", "80 templates", "word soup, all seeds", "head"]
+    assert (
+        table.index(">class name<") < table.index(">80 templates<") < table.index(">word soup") < table.index(">head<")
+    )
+
+
+def test_what_a_run_ran_on_is_said_first(page, project):
+    """The miniature's photos are no drawn world; datasets with their numbers of images, encoder, labelled images."""
+    text = page.read_text(encoding="utf-8")
+    first = text[: text.index("<table")]
+    counts = (project.folder / "reports/tables/counts.csv").read_text(encoding="utf-8").splitlines()[1:]
+    n_images = {line.split(",")[2]: int(line.split(",")[6]) for line in counts}
+    assert f"<dd>{sum(n_images.values()):,} test images</dd>" in first
+    for name, n in n_images.items():
+        assert f"{name} ({n})" in first
+    assert "tiny-clip / " in first
+    assert "labelled images of each class, seeds 1, 2" in first
+    assert "drawn by wsoup" not in first
 
 
 def test_a_small_p_value_and_too_few_datasets_are_said_in_words():

@@ -15,7 +15,7 @@ from wsoup.base import project
 from wsoup.disk import store
 from wsoup.finetune.params import MethodParams
 from wsoup.report import plots, plots_landscape, plots_training
-from wsoup.report.page import FIGURES, figure
+from wsoup.report.figures import FIGURES, figure
 
 TEMPLATES = project.file("data/plots")
 

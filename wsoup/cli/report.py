@@ -13,6 +13,8 @@ Everything = Annotated[bool, typer.Option("--all", help="All tables and rows, no
 def results_command(everything: Everything = False) -> None:
     """Show the last run's answer: what its soup gains, what finetuning adds, and whether that is more than noise."""
     from wsoup.report.compare import edited, uncommitted
+    from wsoup.report.first_run import worked
+    from wsoup.report.ran import what_was_run
     from wsoup.report.record import PAGE, as_written, digest, is_page, load_record
     from wsoup.report.sentences import printed
 
@@ -20,9 +22,11 @@ def results_command(everything: Everything = False) -> None:
     require_pipeline_folder()
     with as_written():
         record = load_record(here)
-        lines = [*printed(record.answer, record.accuracy), *edited(record, root=here)]
+        lines = printed([what_was_run(record), *record.answer], record.accuracy)
+        lines += edited(record, root=here)
         if is_page(PAGE) and not is_page(PAGE, of=digest(here)):
             lines.append(f"{PAGE} shows other results; `wsoup report` writes it again")
+        lines += worked(record, root=here)
         lines += uncommitted(record, root=here)
         if everything:
             for table in sorted(Path("reports/tables").glob("*.md")):

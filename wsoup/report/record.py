@@ -34,6 +34,7 @@ class Record(BaseModel):
         accuracy: per cent of the rows below them, in order: {row, source, xd, dg}; empty in older records.
         params: the sections of params.yaml that the report depends on.
         soup, mode, members: the run's soup, how it is judged, and its texts, all seeds.
+        images: dataset -> number of test images; empty in older records.
         rows: variant -> row -> source, xd, dg and their deviations over seeds, per cent.
     """
 
@@ -45,6 +46,7 @@ class Record(BaseModel):
     soup: str
     mode: str
     members: list[str]
+    images: dict[str, int] = {}
     rows: dict[str, dict[str, dict[str, float]]]
 
     @classmethod

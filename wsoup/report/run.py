@@ -54,6 +54,7 @@ class FinishedRun:
             soup=name,
             mode=self.judged.mode,
             members=members,
+            images={name: about["n_images"] for name, about in self.results.facts.items()},
             rows=averages(self.results),
         )
 

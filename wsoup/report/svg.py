@@ -8,7 +8,7 @@ import vl_convert
 from wsoup.base.errors import MissingError, ParamsError
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
-from wsoup.report.page import FIGURES, figure
+from wsoup.report.figures import FIGURES, figure
 
 TEXT = "#737c87"
 """A grey with a contrast of at least 4 to white and to GitHub's dark ground."""
@@ -25,9 +25,17 @@ COLOURS = {
         "domainColor": LINE,
         "tickColor": LINE,
         "labelSeparation": 8,
+        "labelFontSize": 12,
+        "titleFontSize": 12,
     },
     "header": {"labelColor": TEXT, "titleColor": TEXT, "labelFontSize": 12},
-    "legend": {"labelColor": TEXT, "titleColor": TEXT, "symbolBaseFillColor": "#888"},
+    "legend": {
+        "labelColor": TEXT,
+        "titleColor": TEXT,
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "symbolBaseFillColor": "#888",
+    },
     "view": {"stroke": LINE},
 }
 

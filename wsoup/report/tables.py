@@ -16,6 +16,7 @@ import numpy as np
 
 from wsoup.disk import store
 from wsoup.disk.files import defused
+from wsoup.statistics.words import signed
 
 SIZES = ("m", "stored")
 """Columns of sizes, not accuracies."""
@@ -124,12 +125,22 @@ def cell(row: TableCells, column: str) -> str:
     deviation = row.get(f"{column} (std)")
     if is_number(deviation) and deviation >= SHOWN:
         text += f" ± {deviation:.{places}f}"
+    interval = row.get(f"{column} (interval)", "")
+    if interval:
+        text += f" {interval}"
     theirs = row.get(f"{column} (paper)")
     difference = row.get(f"{column} (diff)")
     if is_number(theirs) and is_number(difference):
         mark = row.get(f"{column} (mark)", "")
         text += f" ({theirs:g}, {difference:+.{places}f}{mark})"
     return text
+
+
+def interval_of(low: object, high: object) -> str:
+    """``[+0.5, +3.1]``; "" where an end is missing. No end is rounded onto zero."""
+    if not is_number(low) or not is_number(high):
+        return ""
+    return f"[{signed(low)}, {signed(high)}]"
 
 
 def _markdown_line(cells: Sequence[str]) -> str:

@@ -3,9 +3,10 @@
 from wsoup.report.answer import JudgedRun
 from wsoup.report.labels import soup_title
 from wsoup.report.results import PLACES
-from wsoup.report.tables import Table
-from wsoup.report.verdict import NO_GAIN, RIVALS
+from wsoup.report.tables import Table, TableCells, interval_of
+from wsoup.report.verdict import NO_GAIN, RIVALS, SoupVerdict
 from wsoup.statistics.noise import Verdict
+from wsoup.statistics.words import worded
 
 OTHERS = "other datasets"
 TOO_FEW = "too few datasets"
@@ -23,27 +24,64 @@ COLUMNS = (
     "high, other datasets",
     "verdict, other datasets",
 )
+WORDED = "verdict, worded"
+"""What no file has: the verdict with a word on how near its border it is."""
+ON_PAGE = ("soup", "over", "on", "gain", "verdict", "p")
 
 
 def verdict_table(judged: JudgedRun) -> Table:
     """The answer's rows, then every comparison: gain, intervals, p values."""
-    rows: list[dict[str, object]] = []
+    rows = _answers_rows(judged)
+    for comparison in judged.comparisons:
+        rows.append(_soups_row(comparison, judged=judged))
+    return Table("verdict", "Is it more than noise?", columns=COLUMNS, rows=rows, notes=_notes(judged))
+
+
+def by_question(judged: JudgedRun) -> list[Table]:
+    """The same for the page: the answer's comparisons, then a table for each soup; intervals beside their gains."""
+    answers = _answers_rows(judged)
+    tables = [
+        Table("verdict", "The answer", columns=ON_PAGE, rows=[_on_page(row) for row in answers], notes=_notes(judged))
+    ]
+    by_soup: dict[str, list[TableCells]] = {}
+    for comparison in judged.comparisons:
+        row = _soups_row(comparison, judged=judged)
+        by_soup.setdefault(comparison.soup, []).append(_on_page(row))
+    for soup, rows in by_soup.items():
+        columns = [*ON_PAGE[1:], "depends on", OTHERS]
+        tables.append(Table(f"verdict_{soup}", _title(soup, judged=judged), columns=columns, rows=rows))
+    return tables
+
+
+def _on_page(row: TableCells) -> TableCells:
+    """A row whose intervals stand beside their gains."""
+    shown = dict(row)
+    shown["gain (interval)"] = interval_of(row["low"], row["high"])
+    shown["verdict"] = row[WORDED]
+    interval = interval_of(row.get(f"low, {OTHERS}"), row.get(f"high, {OTHERS}"))
+    shown[OTHERS] = f"{row.get(f'verdict, {OTHERS}', '')} {interval}".strip()
+    return shown
+
+
+def _answers_rows(judged: JudgedRun) -> list[TableCells]:
+    rows: list[TableCells] = []
     over = {"class_name": RIVALS["class_name"], "templates": RIVALS["ensemble"], "soup": judged.title("soup")}
     for role, answer in judged.answers.items():
         for (row, other), gain in answer.gains.items():
             what = {"soup": judged.title(row), "over": over[other], "on": PLACES[role]}
             rows.append(what | _cells(gain))
-    for comparison in judged.comparisons:
-        what = {
-            "soup": _title(comparison.soup, judged=judged),
-            "over": RIVALS[comparison.rival],
-            "on": PLACES[comparison.role],
-        }
-        cells = _cells(comparison.fixed)
-        cells["depends on"] = comparison.depends_on or ""
-        cells |= _over_datasets(comparison.resampled)
-        rows.append(what | cells)
-    return Table("verdict", "Is it more than noise?", columns=COLUMNS, rows=rows, notes=_notes(judged))
+    return rows
+
+
+def _soups_row(comparison: SoupVerdict, *, judged: JudgedRun) -> TableCells:
+    what = {
+        "soup": _title(comparison.soup, judged=judged),
+        "over": RIVALS[comparison.rival],
+        "on": PLACES[comparison.role],
+    }
+    cells = _cells(comparison.fixed)
+    cells["depends on"] = comparison.depends_on or ""
+    return what | cells | _over_datasets(comparison.resampled)
 
 
 def _title(soup: str, *, judged: JudgedRun) -> str:
@@ -53,7 +91,8 @@ def _title(soup: str, *, judged: JudgedRun) -> str:
 
 
 def _cells(verdict: Verdict) -> dict[str, object]:
-    return {"gain": verdict.mean, "low": verdict.low, "high": verdict.high, "p": verdict.p, "verdict": verdict.word}
+    cells: dict[str, object] = {"gain": verdict.mean, "low": verdict.low, "high": verdict.high, "p": verdict.p}
+    return cells | {"verdict": verdict.word, WORDED: worded(verdict)}
 
 
 def _over_datasets(verdict: Verdict | None) -> dict[str, object]:
@@ -76,7 +115,7 @@ def _notes(judged: JudgedRun) -> list[str]:
         f"Gain in points with its {judged.confidence:.0%} interval (low to high) over images and seeds, "
         "datasets held fixed: what other images of these datasets would give.",
         "Other datasets: the same with datasets resampled, which is what other datasets of this kind would give.",
-        f"The first lines are the answer's: the {soup} that this run is about (report.soup), with the members of all "
+        f"The answer's lines come first: the {soup} that this run is about (report.soup), with the members of all "
         "seeds together, and what stands beside it. On each place its own comparisons are corrected together (Holm), "
         "and so are the others.",
         "All other lines are means over seeds; their p and intervals are corrected (Holm) for the rivals of one soup "

@@ -1,0 +1,54 @@
+"""What the rows of the page's first table are, in a few words beside their names."""
+
+from wsoup.finetune.params import MethodParams
+from wsoup.report.labels import soup_title
+from wsoup.search.grow.all_kinds import SoupParams
+from wsoup.search.grow.chains import ChainsSoup
+from wsoup.search.grow.greedy import GreedySoup
+from wsoup.search.grow.sample import SampleSoup
+from wsoup.search.grow.top import TopSoup
+
+TEXTS = {
+    "ensemble": "OpenAI's prompt templates",
+    "gpt_centroids": "GPT descriptors of each class",
+    "random_descriptors": "drawn from the pool of descriptors",
+    "waffle": "random words and characters",
+    "random_chains": "as many random words as the soup has",
+}
+
+
+def about_texts(name: str, *, template: str) -> str:
+    """Of a row of texts that nobody searched; the class name's is its template on the source."""
+    return TEXTS.get(name, template)
+
+
+def about_soup(soup: SoupParams) -> str:
+    """How a soup was found."""
+    match soup:
+        case ChainsSoup():
+            return f"Algorithm 2: chains of {soup.pool}"
+        case GreedySoup():
+            return f"Algorithm 1: {soup.pool} chosen greedily"
+        case TopSoup():
+            return f"the {soup.m} best single {soup.pool} of the ranking"
+        case SampleSoup(k1=None):
+            return f"{soup.m} {soup.pool} at random"
+        case SampleSoup():
+            return f"{soup.m} {soup.pool} at random from the top {soup.k1:,}"
+    # A kind that somebody adds is known by its name.
+    return f"{soup.kind} of {soup.pool}"
+
+
+def about_method(method: MethodParams) -> str:
+    """What was trained with which texts."""
+    texts = "class name"
+    if method.soup != "class_name":
+        texts = soup_title(method.soup)
+    weight = getattr(method.loss, "weight", None)
+    loss = ", diversity loss" if weight and method.loss.kind == "cross_entropy" else ""
+    return f"{method.tune.kind.replace('_', ' ')} tuned on the {texts}{loss}"
+
+
+def about_head(*, shots: int) -> str:
+    """What a head has seen."""
+    return f"from {shots} labelled images a class; these classes only"
