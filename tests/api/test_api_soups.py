@@ -166,6 +166,7 @@ def test_any_object_with_encode_text_is_a_model(given):
 
 def test_the_default_pools_are_wsoups_own(given, monkeypatch):
     assert wsoup.common_words(5) == ["the", "to", "and", "of", "in"]
+    assert len(wsoup.common_words()) == 10_000
     monkeypatch.setattr(api_soups, "COMMON_WORDS", 20)
     soup = wsoup.word_soup(**given, seed=1, **SMALL)
     assert set(" ".join(soup.texts).split()) <= set(wsoup.common_words(20))

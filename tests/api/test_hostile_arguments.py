@@ -325,5 +325,5 @@ def test_one_line_names_the_argument(
 
 
 def test_a_missing_argument_is_a_type_error() -> None:
-    with pytest.raises(TypeError, match="missing a required argument: 'count'"):
-        wsoup.common_words()
+    with pytest.raises(TypeError, match="missing a required argument: 'model'"):
+        wsoup.encode_images(["photo.jpg"])

@@ -110,7 +110,7 @@ def zero_shot_accuracy(
         baseline: another classifier, for example `soup.class_name_soup().classifier(...)`: class names alone.
         class_names: C names in label order: what the labels mean. A head has names of its own, which decide which of
             its answers are right, in whatever order; for it, labels alone are positions among its own names.
-        confidence: level of the gain's interval.
+        confidence: level of the gain's interval (default 0.95).
 
     Raises:
         DataError, MismatchError: shapes that do not fit together, labels out of range, images of a class that a head

@@ -1,5 +1,7 @@
 """Image files, images in memory and what torch loads to features."""
 
+from __future__ import annotations
+
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -83,11 +85,11 @@ def encode_images(
         model: with `encode_image`; it is used in eval mode, on its own device and in its own precision.
         preprocess: RGB image -> (3, H, W) float32, the last value of `open_clip.create_model_and_transforms`; None
             only for preprocessed images.
-        batch_size: images in one forward pass; a DataLoader has its own.
-        precision: fp32, bf16, fp16 (autocast) or reference.
-        on_bad_image: ``"stop"`` raises at the first file that cannot be decoded, ``"nan"`` makes its row NaN. What
-            torch loads always stops.
-        progress: whether to show a progress bar.
+        batch_size: images in one forward pass (default 64); a DataLoader has its own.
+        precision: fp32 (the default), bf16, fp16 (autocast) or reference.
+        on_bad_image: ``"stop"`` (the default) raises at the first file that cannot be decoded, ``"nan"`` makes its row
+            NaN. What torch loads always stops.
+        progress: whether to show a progress bar (default True).
 
     Returns:
         (N, D) float32 on the CPU, L2-normalised, in the order of `paths`.

@@ -4,6 +4,8 @@ and counts.
 Defaults are the paper's values (arXiv 2311.13612, section 3), as in params.yaml.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -141,13 +143,17 @@ def word_soup(
         class_names: C names in label order (default: of labels that are names, these names in sorted order).
         model, tokenizer: an open_clip model, or any object with `encode_text`, and its tokenizer.
         seed: of the draws; the same seed gives the same soup.
-        template: prompt template with one ``{}``.
+        template: prompt template with one ``{}`` (default ``a photo of a {}.``).
         words: the pool (default: the 10,000 most common English words); of fewer than k1 all are used, with a warning.
-        k0, k1, patience, m, max_words: as in params.yaml.
-        period: whether texts end in a period during the search; those of a finished soup always do.
-        precision: fp32, bf16, fp16 (autocast) or reference.
+        k0: first words come from this many best words (default 250); more give more varied chains.
+        k1: further words come from this many best words (default 1000).
+        patience: how many further words are tried for one chain (default 250); run time is proportional.
+        m: number of chains (default 8); run time is proportional.
+        max_words: most words of one chain (default 10).
+        period: whether texts end in a period during the search (default False); those of a finished soup always do.
+        precision: of the text features: fp32 (the default), bf16, fp16 (autocast) or reference.
         encoder: {"model": ..., "pretrained": ...} as open_clip names them, so that `wsoup classify` can load it.
-        progress: whether to show progress bars.
+        progress: whether to show progress bars (default True).
 
     Raises:
         DataError: features, labels and names that do not fit together.
@@ -191,11 +197,21 @@ def descriptor_soup(
     """Algorithm 1: the best descriptor, then each next one that makes the centroid strictly better, up to m.
 
     Args:
-        seed: recorded in the soup; nothing is drawn.
-        period: as in `word_soup`; the authors' descriptors have it in the search.
+        features: (N, D) image features of this model, L2-normalised; a few images per class are enough.
+        labels: (N,) whole numbers in [0, C), or class names.
+        class_names: C names in label order (default: of labels that are names, these names in sorted order).
+        model, tokenizer: an open_clip model, or any object with `encode_text`, and its tokenizer.
+        seed: recorded in the soup (default 0); nothing is drawn.
+        template: prompt template with one ``{}`` (default ``a photo of a {}.``).
         descriptors: the pool (default: a few hundred that come with wsoup, on things in photographs).
-        features, labels, class_names, model, tokenizer, template, m, precision, encoder, progress: as in
-            `word_soup`, and so are the errors.
+        m: most members (default 16).
+        period: whether texts end in a period during the search (default True, as the authors' descriptors do).
+        precision: of the text features: fp32 (the default), bf16, fp16 (autocast) or reference.
+        encoder: {"model": ..., "pretrained": ...} as open_clip names them, so that `wsoup classify` can load it.
+        progress: whether to show progress bars (default True).
+
+    Raises:
+        DataError, MismatchError, PoolError, ParamsError: as `word_soup`.
     """
     definition = parse(GreedySoup, {"kind": "greedy", "pool": "descriptors", "m": m}, origin="descriptor_soup")
     pool = pools.descriptors([project.file("data/photo_descriptors.txt")]) if descriptors is None else descriptors
@@ -229,14 +245,23 @@ def score_texts(
     """Statistics of each text alone, appended to every class name: columns of a table, for example of pandas.
 
     Args:
+        features: (N, D) image features of this model, L2-normalised; a few images per class are enough.
+        labels: (N,) whole numbers in [0, C), or class names.
         texts: P descriptors or word chains, each once; "" is the class name alone.
-        features, labels, class_names, model, tokenizer, template, period, precision, progress: as in `word_soup`, and
-            so are the errors.
+        class_names: C names in label order (default: of labels that are names, these names in sorted order).
+        model, tokenizer: an open_clip model, or any object with `encode_text`, and its tokenizer.
+        template: prompt template with one ``{}`` (default ``a photo of a {}.``).
+        period: whether prompts end in a period (default True).
+        precision: of the text features: fp32 (the default), bf16, fp16 (autocast) or reference.
+        progress: whether to show progress bars (default True).
 
     Returns:
         text, n_correct, n_images, alignment (mean cosine of an image and its own class's text), uniformity (mean cosine
         with the other classes' texts), near_ties (answers within 1e-6 of another), k2 (likelihood) and gain_se (images;
         for both see `wsoup.search.rank.statistics`); P values each, in the order of `texts`.
+
+    Raises:
+        DataError, MismatchError, PoolError, ParamsError: as `word_soup`.
     """
     towers = Towers(model, tokenizer, None, precision)
     with source_of(
@@ -257,6 +282,13 @@ def score_texts(
 
 
 @at_the_door
-def common_words(count: Whole) -> list[str]:
-    """The `count` most common English words, the pool of word soups: `wsoup.search.candidates.pools.common_words`."""
+def common_words(count: Whole = COMMON_WORDS) -> list[str]:
+    """The most common English words, the most common first: the pool of word soups.
+
+    Args:
+        count: how many (default 10,000, as in the paper).
+
+    Raises:
+        ParamsError: a number that is not whole or not positive.
+    """
     return pools.common_words(count)

@@ -5,6 +5,7 @@
 
 import inspect
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -49,7 +50,31 @@ def at_the_door(function: Callable[P, R]) -> Callable[P, R]:
         except ValidationError as error:
             raise _in_one_line(error, given=given) from None
 
+    # What `help` shows: names of types as they are written, not what pydantic makes of them.
+    validated.__signature__ = _readable(signature)  # type: ignore[attr-defined]
     return validated
+
+
+class _Written(str):
+    """An annotation that is shown without quotes."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _readable(signature: inspect.Signature) -> inspect.Signature:
+    """A signature with the types that a caller passes, in modules whose annotations are strings."""
+    parameters = []
+    for parameter in signature.parameters.values():
+        parameters.append(parameter.replace(annotation=_written(parameter.annotation)))
+    return signature.replace(parameters=parameters, return_annotation=_written(signature.return_annotation))
+
+
+def _written(annotation: object) -> object:
+    """``int`` for ``Whole``; other names stand as they are."""
+    if not isinstance(annotation, str):
+        return annotation
+    return _Written(re.sub(r"\w+", lambda word: PLAIN.get(word[0], word[0]), annotation))
 
 
 def checked_fields(made: type[R]) -> type[R]:
@@ -123,3 +148,23 @@ def as_list(value: Any) -> Any:
 
 
 Texts = Annotated[Sequence[str], BeforeValidator(as_list)]
+PLAIN = {
+    "Flag": "bool",
+    "Whole": "int",
+    "Natural": "int",
+    "Offset": "int",
+    "Share": "float",
+    "AtLeast": "float",
+    "Positive": "float",
+    "NotNegative": "float",
+    "Line": "str",
+    "Lines": "tuple[str, ...]",
+    "Words": "str",
+    "Template": "str",
+    "Place": "str | Path",
+    "Texts": "Sequence[str]",
+    "Names": "Sequence[str]",
+    "Pool": "Sequence[str]",
+    "EncoderNames": "Mapping[str, str | None]",
+}
+"""What a caller passes for an annotation of this library; the others' names say it."""

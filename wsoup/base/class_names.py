@@ -3,6 +3,8 @@
 Two classes may have one name, as ImageNet's two of "missile" do: a label is a position.
 """
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Iterator, KeysView, Mapping, Sequence, Set, ValuesView
 from numbers import Integral

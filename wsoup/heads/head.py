@@ -3,6 +3,8 @@
 A file is safetensors with a checksum. It may come from anywhere, so all that it holds is validated.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
@@ -34,7 +36,9 @@ LARGEST = 1 << 32
 PLAIN = ("kind", "template", "logit_scale", "note")
 """Texts and numbers in a file."""
 AtLeast = Annotated[float, Field(ge=0)]
+NotNegative = Annotated[float, Field(ge=0, lt=1e30)]
 Line = Annotated[str, Field(max_length=10_000, pattern=r"^\P{Cc}*$")]
+Lines = Annotated[tuple[Line, ...], Field(min_length=2, max_length=1_000_000)]
 
 
 @checked_fields
@@ -57,12 +61,12 @@ class Head:
     """
 
     kind: Line
-    setting: Mapping[str, Annotated[float, Field(ge=0, lt=1e30)]]
+    setting: Mapping[str, NotNegative]
     classifier: Tensor
     temperature: Positive
     confidences: Tensor
     right: Tensor
-    class_names: Annotated[tuple[Line, ...], Field(min_length=2, max_length=1_000_000)]
+    class_names: Lines
     template: Line
     logit_scale: Positive
     encoder: EncoderId

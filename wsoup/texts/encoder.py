@@ -39,6 +39,7 @@ CACHE_BYTES = 3 << 29
 """Keys and values kept between calls, 1.5 GiB: 1,000 class prompts take 0.5 GiB in ViT-B, 0.7 GiB in ViT-L."""
 GRID_BYTES = 1 << 28
 """Features in one block of `PromptEncoder.grid_blocks`."""
+Offset = Annotated[int, Field(lt=2**63, strict=True)]
 OffsetFormula = Literal["wording", "code"]
 NULL: Tokens = (0,)
 TF32_TOLERANCE = 1e-2
@@ -169,7 +170,7 @@ class PromptEncoder:
         prefixes: Texts,
         suffixes: Texts,
         *,
-        token_offset: Annotated[int, Field(lt=2**63, strict=True)] = 0,
+        token_offset: Offset = 0,
         offset_formula: OffsetFormula = "wording",
     ) -> Tensor:
         """Features of every prefix with every suffix appended.
