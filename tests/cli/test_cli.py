@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import typer
 from project import ROOT
 from rich.table import Table
@@ -40,3 +45,11 @@ def test_in_a_pipe_a_table_is_as_wide_as_its_cells(capsys):
     table.add_row("photos", "x " * 120)
     Terminal().print(table)
     assert ("x " * 120).strip() in capsys.readouterr().out
+
+
+def test_the_shell_completes_commands_and_options():
+    """As bash asks for it, after `wsoup --install-completion`."""
+    asked = {**os.environ, "_WSOUP_COMPLETE": "complete_bash", "COMP_CWORD": "1", "COMP_WORDS": "wsoup cl"}
+    wsoup_command = Path(sys.executable).with_name("wsoup")
+    words = subprocess.run([wsoup_command], env=asked, capture_output=True, text=True, check=True).stdout.split()
+    assert words == ["classify"]

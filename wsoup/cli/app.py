@@ -28,7 +28,6 @@ from wsoup.runtime.terminal import print_anything
 app = typer.Typer(
     help="Descriptor and word soups for CLIP-style models. `dvc repro` runs the pipeline; these commands surround it.",
     no_args_is_help=True,
-    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )

@@ -43,7 +43,7 @@ def report_command(
     ] = None,
     force: Force = False,
 ) -> None:
-    """Write one self-contained page: the answer, a figure, the worst errors, the soup's texts and what it changed.
+    """Write one self-contained page: what was run, the paper's table, a figure, the answer, and what the soup changed.
 
     Example: wsoup report --out reports/index.html --title "Photos of my garden"
     """

@@ -50,7 +50,7 @@ def _has_ended(name: str) -> bool:
 
 def _say_how_long(numbers: list[int]) -> None:
     """Print which runs are to come, and an estimate of their time."""
-    from wsoup.pipeline.plan import plan
+    from wsoup.pipeline.plan import duration, plan
 
     stages, _ = plan()
     hours = 0.0
@@ -59,9 +59,9 @@ def _say_how_long(numbers: list[int]) -> None:
         if stage not in WHATEVER_SHOTS:
             hours += each.hours
     listed = ", ".join(map(str, numbers))
-    together = len(numbers) * hours
+    together = duration(len(numbers) * hours)
     print(
-        f"{len(numbers)} runs to come, with {listed} shots: at most {together:,.1f} hours on this machine, to a factor "
+        f"{len(numbers)} runs to come, with {listed} shots: at most {together} on this machine, to a factor "
         "of two (`wsoup plan` estimates a run)",
         file=sys.stderr,
     )
