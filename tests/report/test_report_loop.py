@@ -12,6 +12,7 @@ import yaml
 
 from wsoup.report.compare import compare
 from wsoup.report.page import write_page
+from wsoup.report.ran import what_was_run
 from wsoup.report.record import digest, is_page, load_record
 from wsoup.report.sentences import printed
 
@@ -61,10 +62,11 @@ def test_metrics_are_at_most_fifteen_and_their_diff_fits_a_screen(loop):
     assert "class_name" not in printed, "k0 cannot touch it"
 
 
-def test_results_are_the_answer_first(loop):
+def test_results_are_what_was_run_then_the_answer(loop):
     shown = fits(loop.run("wsoup", "results"), lines=18)
     record = load_record(loop.folder)
-    assert shown.splitlines()[:-1] == printed(record.answer, record.accuracy)
+    assert shown.splitlines()[:-1] == printed([what_was_run(record), *record.answer], record.accuracy)
+    assert shown.startswith(f"Run on {sum(record.images.values())} test images of 3 datasets. Encoder: tiny-clip / ")
     assert not any("\n" in sentence or sentence.startswith(" ") for sentence in record.answer)
     assert record.answer[0].endswith("."), "sentences, not lines"
     everything = loop.run("wsoup", "results", "--all")
