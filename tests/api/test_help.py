@@ -6,14 +6,17 @@ import inspect
 import pydoc
 import re
 from collections.abc import Callable, Iterator
+from typing import Annotated
 
 import pytest
+from pydantic import Field, InstanceOf
 
 import wsoup
+from wsoup.base.arguments import Whole, at_the_door
 
 SCREEN = 600
 """Characters of a signature: seven lines of 80."""
-MACHINERY = ("Annotated", "FieldInfo", "Validator", "_PydanticGeneralMetadata", "Union[")
+MACHINERY = ("Annotated", "InstanceOf", "FieldInfo", "Validator", "_PydanticGeneralMetadata", "Union[")
 
 
 def public() -> Iterator[tuple[str, Callable[..., object]]]:
@@ -30,6 +33,16 @@ def public() -> Iterator[tuple[str, Callable[..., object]]]:
 
 
 FUNCTIONS = dict(public())
+
+
+def test_machinery_that_stands_in_a_signature_is_not_shown():
+    @at_the_door
+    def function(
+        first: Annotated[dict[str, Whole] | None, Field(max_length=3)] = None, *, second: InstanceOf[int] = 1
+    ) -> Annotated[int, Field(ge=0)]:
+        return second
+
+    assert str(inspect.signature(function)) == "(first: dict[str, int] | None = None, *, second: int = 1) -> int"
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -3,6 +3,7 @@
 `at_the_door` does it for a function, `checked_fields` for a dataclass. An annotation may carry a check of its own.
 """
 
+import ast
 import inspect
 import os
 import re
@@ -71,10 +72,24 @@ def _readable(signature: inspect.Signature) -> inspect.Signature:
 
 
 def _written(annotation: object) -> object:
-    """``int`` for ``Whole``; other names stand as they are."""
+    """``int`` for ``Whole``, and ``X`` for ``Annotated[X, ...]``; other names stand as they are."""
     if not isinstance(annotation, str):
         return annotation
-    return _Written(re.sub(r"\w+", lambda word: PLAIN.get(word[0], word[0]), annotation))
+    tree = _WithoutMachinery().visit(ast.parse(annotation, mode="eval"))
+    return _Written(re.sub(r"\w+", lambda word: PLAIN.get(word[0], word[0]), ast.unparse(tree)))
+
+
+class _WithoutMachinery(ast.NodeTransformer):
+    """Takes the type out of pydantic's ``Annotated[type, ...]`` and ``InstanceOf[type]``."""
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:  # the name that ast looks for
+        self.generic_visit(node)
+        name = ast.unparse(node.value)
+        if name == "InstanceOf":
+            return node.slice
+        if name == "Annotated" and isinstance(node.slice, ast.Tuple):
+            return node.slice.elts[0]
+        return node
 
 
 def checked_fields(made: type[R]) -> type[R]:
