@@ -5,6 +5,7 @@ from wsoup.report.labels import soup_title
 from wsoup.search.grow.all_kinds import SoupParams
 from wsoup.search.grow.chains import ChainsSoup
 from wsoup.search.grow.greedy import GreedySoup
+from wsoup.search.grow.held_out import HeldOutSoup
 from wsoup.search.grow.sample import SampleSoup
 from wsoup.search.grow.top import TopSoup
 
@@ -31,6 +32,8 @@ def about_soup(soup: SoupParams) -> str:
             return f"Algorithm 1: {soup.pool} chosen greedily"
         case TopSoup():
             return f"the {soup.m} best single {soup.pool} of the ranking"
+        case HeldOutSoup():
+            return f"{soup.pool} ranked on half of the images, kept on the rest"
         case SampleSoup(k1=None):
             return f"{soup.m} {soup.pool} at random"
         case SampleSoup():

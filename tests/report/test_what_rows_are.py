@@ -1,0 +1,42 @@
+"""A soup, a method and a head in a few words."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from project import ROOT
+
+from wsoup.params.section import parse
+from wsoup.report.load import RunParams
+from wsoup.report.what_rows_are import about_head, about_method, about_soup, about_texts
+from wsoup.search.grow.kind import AnySoup
+from wsoup.search.grow.sample import SampleSoup
+
+PARAMS = parse(RunParams, yaml.safe_load((ROOT / "data/profiles/demo.yaml").read_text()), origin="demo.yaml")
+
+
+@pytest.mark.parametrize(
+    ("soup", "said"),
+    [
+        ("word", "Algorithm 2: chains of words"),
+        ("descriptor", "Algorithm 1: descriptors chosen greedily"),
+        ("top", "the 8 best single words of the ranking"),
+        ("sample", "64 words at random from the top 1,000"),
+        ("held_out", "words ranked on half of the images, kept on the rest"),
+    ],
+)
+def test_each_soup_of_the_toy_world_is_said(soup, said):
+    assert about_soup(PARAMS.soups[soup]) == said
+
+
+def test_a_sample_of_the_whole_pool_and_a_kind_that_somebody_added():
+    assert about_soup(SampleSoup(kind="sample", pool="words", m=4, k1=None)) == "4 words at random"
+    assert about_soup(AnySoup(kind="shortest", pool="words", m=4)) == "shortest of words"
+
+
+def test_what_was_trained_and_on_which_texts():
+    methods = PARAMS.finetune.methods
+    assert about_method(methods["coop"]) == "prompt tuned on the class name"
+    assert about_method(methods["coop_diverse"]) == "prompt tuned on the word soup, diversity loss"
+    assert about_head(shots=16) == "from 16 labelled images a class; these classes only"
+    assert about_texts("class_name", template="a photo of a {}.") == "a photo of a {}."
