@@ -8,6 +8,7 @@ from pathlib import Path
 
 from wsoup.disk import code
 from wsoup.disk.atomic import write_bytes
+from wsoup.disk.cache_folder import make_cache_dir
 from wsoup.pipeline.code_file import CODE, as_yaml, check_tree
 from wsoup.pipeline.installed import check_is_of_this_wsoup
 from wsoup.runtime.ending import errors_in_one_line
@@ -18,6 +19,8 @@ def main(script: Path) -> None:
     check_tree(script)
     check_is_of_this_wsoup(script.parents[1])
     digests = code.digests(script.parent)
+    make_cache_dir()
+    code.keep_parsed()
     write_bytes(CODE, as_yaml(digests))
     print(f"{CODE}: {len(digests)} stages")
 

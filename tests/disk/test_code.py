@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from wsoup.base.errors import DataError
 from wsoup.disk import code
+from wsoup.disk.cache_folder import make_cache_dir
 
 STAGES = [path for path in (code.ROOT / "stages").glob("[a-z]*.py") if path.stem != "code"]
 
@@ -113,3 +118,36 @@ def test_each_kind_of_soup_has_a_digest_and_a_helper_of_two_kinds_is_in_both(tmp
         assert after["score"] == before["score"]
         assert {kind for kind in ("one", "two") if after["soup"][kind] != before["soup"][kind]} == changed
         before = after
+
+
+def test_what_is_parsed_is_kept_for_the_next_process_until_it_changes(tmp_path, monkeypatch):
+    """Meaning and imports come from the file of the cache folder, which holds only what was in use."""
+    monkeypatch.chdir(tmp_path)
+    program = (
+        "from pathlib import Path; from wsoup.disk import code; count = []; original = code._parsed; "
+        "code._parsed = lambda *a, **k: count.append(1) or original(*a, **k); "
+        "print(code.digest(code.modules(Path('stages/a.py'))), len(count)); code.keep_parsed()"
+    )
+
+    def run() -> tuple[str, int]:
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        digest, n_parsed = done.stdout.split()
+        return digest, int(n_parsed)
+
+    script = Path("stages/a.py")
+    script.parent.mkdir()
+    script.write_text("from wsoup.core import prompts\nx = 1\n")
+    first, n_parsed = run()
+    assert n_parsed >= 2, "the script and prompts.py"
+    assert not Path(".cache").exists(), "nothing is kept where wsoup has made no cache folder"
+    make_cache_dir()
+    assert run() == (first, n_parsed)
+    assert run() == (first, 0)
+    script.write_text("from wsoup.core import prompts\nx = 2\n")
+    changed, n_again = run()
+    assert changed != first
+    assert n_again == 1
+    kept = Path(".cache/wsoup/parsed.json")
+    damaged = kept.read_text().replace('"names"', '"nemas"').replace("0", "1", 5)
+    kept.write_text(damaged)
+    assert run() == (changed, n_parsed), "a damaged file is as none"

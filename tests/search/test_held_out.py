@@ -164,7 +164,7 @@ def test_members_are_counted_alone_and_traced_to_their_ranking(source):
     for member in soup.members:
         (step,) = member.trace
         assert step.n_correct == 39 - common_words(40).index(member.text)
-    assert soup.definition == {"kind": "held_out", "pool": "words", "m": 4, "per_split": 2}
+    assert soup.definition == {"kind": "held_out", "pool": "words", "m": 4, "per_split": 2, "k1": None}
     assert soup.cost["search"].texts == 40, "every text is encoded once more, to be ranked on halves"
     assert search.part(0) == search.part(0), "the same every time"
     assert len(json.loads(search.part(0))["members"]) == 4

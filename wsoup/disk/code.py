@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from wsoup.base import project
 from wsoup.base.errors import DataError
+from wsoup.disk import parsed
 
 ROOT = Path(__file__).parents[2]
 """The folder of this wsoup: a checkout, or where packages are installed."""
@@ -68,22 +69,49 @@ class Source(NamedTuple):
 
 
 def source(path: Path) -> Source:
-    """Read a file; it is parsed once, and again after an edit.
+    """Read a file; it is parsed once, in this process or an earlier one, and again after an edit.
 
     Raises:
         DataError: it is not Python.
     """
     status = path.stat()
-    return _parsed(path, status.st_mtime_ns, status.st_size)
+    return _read(path, status.st_mtime_ns, status.st_size)
 
 
 @cache
-def _parsed(path: Path, modified: int, size: int) -> Source:
+def _read(path: Path, modified: int, size: int) -> Source:
+    content = path.read_bytes()
+    key = hashlib.sha256(content).hexdigest()
+    known = parsed.kept(_maker())
+    if key not in known:
+        known[key] = _parsed(content, path=path)
+    _used.add(key)
+    names, packages, meaning = known[key]
+    files = {_module_file(name) for name in names}
+    return Source(frozenset(file for file in files if file is not None), frozenset(packages), meaning)
+
+
+_used: set[str] = set()
+"""Keys of the files that this process has read."""
+
+
+@cache
+def _maker() -> str:
+    """The version of this module, whose answers are kept."""
+    return hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
+
+
+def keep_parsed() -> None:
+    """Keep what this process has parsed, for the next ones."""
+    parsed.keep(_maker(), used=_used)
+
+
+def _parsed(content: bytes, *, path: Path) -> parsed.Parsed:
     try:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = ast.parse(content)
     except SyntaxError as error:
         raise DataError(f"{path}, line {error.lineno}: {error.msg}; mend it, then run the stage again") from None
-    modules: set[Path | None] = set()
+    of_wsoup: set[str] = set()
     packages: set[str] = set()
     for statement in _executed(tree.body):
         names: list[str] = []
@@ -97,9 +125,8 @@ def _parsed(path: Path, modified: int, size: int) -> Source:
             package = name.split(".")[0]
             packages.add(package)
             if package == "wsoup":
-                modules.add(_module_file(name))
-    files = frozenset(file for file in modules if file is not None)
-    return Source(files, frozenset(packages), _meaning(tree))
+                of_wsoup.add(name)
+    return parsed.Parsed(sorted(of_wsoup), sorted(packages), _meaning(tree))
 
 
 def _executed(statements: Iterable[ast.AST]) -> Iterator[ast.AST]:

@@ -1,8 +1,8 @@
 """What `wsoup cache` lists: half-written outs of killed runs, then everything in .cache/wsoup.
 
 It holds shards of stages, digests of images by dataset root, image features by content (so that added images cost only
-themselves), what `wsoup check` learned of the model, the script of the page's figures, and locks of running stages.
-None of it is a result; those DVC keeps.
+themselves), what `wsoup check` learned of the model, what code was parsed to, the script of the page's figures, and
+locks of running stages. None of it is a result; those DVC keeps.
 """
 
 import os

@@ -40,6 +40,7 @@ def cached_findings(name: str, *, inputs: object, look: Callable[[], Iterable[Fi
         # A folder that cannot be written to costs time, and is not a fault of the params.
         with suppress(OSError):
             cache_folder.make_cache_dir()
+            code.keep_parsed()
             store.write_checked(file, json.dumps({"key": key, "findings": findings}).encode())
     return findings
 

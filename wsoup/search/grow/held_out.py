@@ -13,7 +13,8 @@ Forward selection by a likelihood on several random samples is ensemble selectio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ from wsoup.core.draws import member_generator
 from wsoup.core.member import Member
 from wsoup.search.grow.greedy import greedy_soup
 from wsoup.search.grow.kind import AnySoup, Measure, counted_alone, right_on
-from wsoup.search.pools.params import MemberCount
+from wsoup.search.pools.params import MemberCount, TextCount
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from wsoup.search.rank.meter import Meter
     from wsoup.search.rank.ranking import Ranked
 
+WALKED = 256
+"""Texts that are encoded at a time while a soup grows."""
 MILLIONTHS = 1e6
 """Likelihoods are compared in millionths of a nat: a text that changes nothing must not rise by float32's rounding."""
 
@@ -41,6 +44,8 @@ class HeldOutSoup(AnySoup):
     walks: ClassVar[bool] = True
     finished: ClassVar[bool] = True
     kind: Literal["held_out"]
+    k1: TextCount | None = None
+    """Texts come from the top k1 of the ranking by count; null: from the whole pool, which is encoded again."""
     per_split: MemberCount
     """At most this many texts are chosen on one split of the shots; there are m / per_split splits."""
 
@@ -68,7 +73,7 @@ class HeldOutSoup(AnySoup):
             order = np.argsort(-values, kind="stable")
             grown = greedy_soup(
                 [ranked.texts[i] for i in order],
-                features=meter.blocks,
+                features=partial(_in_short_blocks, meter=meter),
                 measure=likely_on(images[half.accepts], labels[half.accepts], scale=scale),
                 m=min(self.per_split, self.m - len(chosen)),
             )
@@ -78,6 +83,12 @@ class HeldOutSoup(AnySoup):
     def final_counts(self, texts: Sequence[str], meter: Meter) -> list[int]:
         """Of each text alone: no count of the whole soup was taken."""
         return counted_alone(texts, meter)
+
+
+def _in_short_blocks(texts: Sequence[str], *, meter: Meter) -> Iterator[Tensor]:
+    """Features of texts with every class, `WALKED` at a time: a split ends after a few hundred of them."""
+    for start in range(0, len(texts), WALKED):
+        yield from meter.blocks(texts[start : start + WALKED])
 
 
 class Halves(NamedTuple):
