@@ -11,8 +11,7 @@ import pytest
 import torch
 from heads_cases import few_shots, on_a_circle
 
-from wsoup.heads import choose as choose_module
-from wsoup.heads import one_shot, prototypes, ridge
+from wsoup.heads import calibration, prior, prototypes, ridge
 from wsoup.heads.choose import Chosen, choose
 from wsoup.heads.fewshot import FewShot
 
@@ -20,9 +19,9 @@ KINDS = ["prototypes", "ridge", "both"]
 
 
 def chosen_in_blocks(of: int, shots: FewShot, *, kind: str, monkeypatch) -> Chosen:
-    for module in (one_shot, prototypes, ridge):
+    for module in (prior, prototypes, ridge):
         monkeypatch.setattr(module, "BLOCK", of)
-    monkeypatch.setattr(choose_module, "ROWS", of)
+    monkeypatch.setattr(calibration, "ROWS", of)
     return choose(shots, kind=kind)
 
 
@@ -53,11 +52,11 @@ def test_of_twins_the_first_is_predicted_wherever_a_block_ends(kind, size, monke
 
 
 @pytest.mark.parametrize("size", [1, 2, 1000])
-def test_the_weight_of_one_shot_counts_all_blocks(size, monkeypatch):
-    """Texts get the first and the last of three images right."""
+def test_what_texts_know_is_counted_over_all_blocks(size, monkeypatch):
+    """Texts get the first and the last of three images right: odds of (2 + 3) to (1 + 3)."""
     shots = FewShot(on_a_circle(1, 91, 181), torch.arange(3), on_a_circle(0, 260, 180).T, 10.0)
-    chosen = chosen_in_blocks(size, shots, kind="prototypes", monkeypatch=monkeypatch)
-    assert chosen.setting["weight"] == pytest.approx(0.65 - 0.4 * 2 / 3)
+    chosen = chosen_in_blocks(size, shots, kind="ridge", monkeypatch=monkeypatch)
+    assert chosen.setting["penalty"] == pytest.approx(1.25 * 1.25**0.7)
 
 
 PEAK = """

@@ -14,10 +14,12 @@ from heads_cases import few_shots, left_out_logits, on_a_circle, unit
 from wsoup.base.errors import DataError, MismatchError, ParamsError
 from wsoup.core.member import Member
 from wsoup.core.soup import Soup
-from wsoup.heads import choose as choose_module
-from wsoup.heads.choose import choose, fit_temperature, log_loss, slack, threshold
+from wsoup.heads import calibration
+from wsoup.heads.calibration import fit_temperature, log_loss, threshold
+from wsoup.heads.choose import choose, evidence, slack
 from wsoup.heads.fewshot import FewShot, checked
-from wsoup.heads.kinds import PARTS
+from wsoup.heads.kinds import PARTS, Setting
+from wsoup.heads.prior import photos_per_text
 from wsoup.heads.prototypes import Prototypes
 from wsoup.heads.ridge import Ridge
 from wsoup.heads.zero_shot import logit_scale_of, soup_texts
@@ -33,40 +35,74 @@ def test_fold_j_leaves_out_shot_j_of_each_class():
 
 
 @pytest.mark.parametrize(
-    ("texts", "weight"),
-    [((0, 90, 180), 0.25), ((0, 90, 20), 0.65 - 0.4 * 2 / 3), ((90, 180, 0), 0.65)],
+    ("texts", "odds"),
+    [((0, 90, 180), 6 / 3), ((0, 90, 20), 5 / 4), ((90, 180, 0), 3 / 6)],
     ids=["know all", "know two of three", "know none"],
 )
-def test_with_one_shot_texts_that_get_the_images_right_have_more_weight(texts, weight):
+def test_with_one_shot_a_text_counts_as_more_photos_the_more_texts_get_right(texts, odds):
+    """Three photos that are right and three that are wrong are added to those of the folder."""
     shots = FewShot(on_a_circle(1, 91, 181), torch.arange(3), on_a_circle(*texts).T, 10.0)
     chosen = choose(shots, kind="both")
-    by_hand = (Prototypes(weight).fit(shots) + Ridge(0.5 / weight).fit(shots)) / 2
+    expected = 1.25 * odds**0.7
+    by_hand = (Prototypes(1 / expected).fit(shots) + Ridge(expected).fit(shots)) / 2
     torch.testing.assert_close(chosen.classifier, by_hand)
-    assert chosen.setting == pytest.approx({"weight": weight, "penalty": 0.5 / weight})
+    assert chosen.setting == pytest.approx({"weight": 1 / expected, "penalty": expected})
     assert (len(chosen.right), chosen.temperature) == (0, 1.0)
     assert "no class has two images to leave one out: settings for one shot" in chosen.note
 
 
+def cost_by_hand(setting: Setting, logits: torch.Tensor, shots: FewShot, *, temperature: float) -> float:
+    """Images times their mean loss, one loop for each class, and half of the squared distance from the prior."""
+    losses = torch.nn.functional.cross_entropy(logits / temperature, shots.labels, reduction="none")
+    means = [float(losses[shots.labels == label].mean()) for label in range(shots.n_classes)]
+    distance = math.log(setting.photos_per_text / photos_per_text(shots))
+    return len(shots.labels) * sum(means) / len(means) + distance**2 / 2
+
+
 @pytest.mark.parametrize("kind", [Prototypes, Ridge])
-@pytest.mark.parametrize(("per_class", "seed"), [(4, 3), (40, 9)])
-def test_the_best_setting_has_the_smallest_log_loss_of_those_within_the_slack_of_the_most_right(kind, per_class, seed):
-    """Of 16 images with 12 right, a quarter of a standard error is 0.43 images; of 160 with 140, one image."""
-    assert slack(12, n_images=16) == pytest.approx(math.sqrt(3) / 4)
-    assert slack(1000, n_images=1000) == pytest.approx(0.25, abs=0.01)  # as of one wrong
-    shots = few_shots(counts=(per_class,) * 4, seed=seed)
-    scores = []
+@pytest.mark.parametrize("counts", [(4,) * 4, (40,) * 4, (2, 2, 3, 9)])
+def test_the_most_probable_setting_is_chosen(kind, counts):
+    shots = few_shots(counts=counts, seed=3)
+    costs = {}
     for setting, logits in left_out_logits(kind, shots).items():
-        n_correct = int((logits.argmax(dim=1) == shots.labels).sum())
         degree = fit_temperature(logits, shots.labels)
-        scores.append((-n_correct, log_loss(logits, shots.labels, temperature=degree), setting, degree))
-    most = -min(scores)[0]
-    least = most - slack(most, n_images=len(shots.labels))
-    best = min((score for score in scores if -score[0] >= least), key=lambda score: score[1])
-    assert (best is min(scores, key=lambda score: score[:2])) == (per_class == 4), "the slack decides among many images"
+        cost = cost_by_hand(setting, logits, shots, temperature=degree)
+        costs[setting] = (cost, degree, int((logits.argmax(dim=1) == shots.labels).sum()))
+    best = min(costs, key=lambda setting: costs[setting][0])
     chosen = choose(shots, kind=kind.__name__.lower())
-    assert (chosen.setting, int(chosen.right.sum()), chosen.note) == (vars(best[2]), -best[0], "")
-    assert torch.equal(chosen.classifier, best[2].fit(shots))
-    assert chosen.temperature == best[3]
+    assert (chosen.setting, int(chosen.right.sum()), chosen.note) == (vars(best), costs[best][2], "")
+    assert torch.equal(chosen.classifier, best.fit(shots))
+    assert chosen.temperature == costs[best][1]
+
+
+def test_left_out_images_of_one_class_say_little_of_the_others():
+    """Two images of class 0 with a loss of ln 2 each; three of four classes have one image: a quarter of 2 ln 2."""
+    shots = FewShot(
+        on_a_circle(0, 10, 90, 180, 270), torch.tensor([0, 0, 1, 2, 3]), on_a_circle(0, 90, 180, 270).T, 1.0
+    )
+    logits = torch.tensor([[0.0, 0.0, -1e3, -1e3]] * 2, dtype=torch.float64)
+    assert evidence(logits, shots, temperature=1.0) == pytest.approx(2 * math.log(2) / 4)
+
+
+def test_each_class_says_the_same_however_many_images_it_has():
+    """Class 0 has four images with a loss of ln 2, class 1 two without: six times the mean of ln 2 and 0."""
+    degrees = (0, 5, 10, 15, 90, 95)
+    shots = FewShot(on_a_circle(*degrees), torch.tensor([0, 0, 0, 0, 1, 1]), on_a_circle(0, 90).T, 1.0)
+    logits = torch.tensor([[0.0, 0.0]] * 4 + [[-1e3, 1e3]] * 2, dtype=torch.float64)
+    assert evidence(logits, shots, temperature=1.0) == pytest.approx(6 * math.log(2) / 2)
+
+
+def test_the_prior_fades_with_the_number_of_left_out_images():
+    """Texts that know nothing, images that are clear: two shots stay nearer to the texts than thirty."""
+
+    def penalty(per_class: int) -> float:
+        degrees = [centre + 0.3 * shot for centre in (0, 120, 240) for shot in range(per_class)]
+        labels = torch.arange(3).repeat_interleave(per_class)
+        shots = FewShot(on_a_circle(*degrees), labels, on_a_circle(100, 220, 340).T, 10.0)
+        return choose(shots, kind="ridge").setting["penalty"]
+
+    assert penalty(2) >= penalty(30)
+    assert penalty(30) == 0.3
 
 
 def test_both_is_the_mean_of_calibrated_logits():
@@ -150,10 +186,10 @@ def test_bad_images_texts_and_classes_are_refused():
         checked(x, y, **{**good, "texts": torch.ones(2, 3)})
 
 
-def test_counts_within_a_quarter_of_a_standard_error_are_equal():
+def test_counts_within_three_standard_errors_may_be_chance():
     """Of 10 images; none and all right count as one and nine."""
-    assert slack(5, n_images=10) == pytest.approx(0.25 * math.sqrt(10 * 0.5 * 0.5))
-    assert slack(0, n_images=10) == slack(1, n_images=10) == pytest.approx(0.25 * math.sqrt(10 * 0.1 * 0.9))
+    assert slack(5, n_images=10) == pytest.approx(3 * math.sqrt(10 * 0.5 * 0.5))
+    assert slack(0, n_images=10) == slack(1, n_images=10) == pytest.approx(3 * math.sqrt(10 * 0.1 * 0.9))
     assert slack(10, n_images=10) == slack(9, n_images=10)
 
 
@@ -175,6 +211,7 @@ class ByHand:
     """A kind whose left-out logits are known: all right by a hair; half of them right by far; all wrong."""
 
     number: float = 0.0
+    photos_per_text: float = 1.0
 
     @classmethod
     def settings(cls) -> list[ByHand]:
@@ -203,19 +240,19 @@ class ByHandLeftOut:
 def test_a_setting_with_fewer_right_images_loses_whatever_its_probabilities(monkeypatch):
     """The second would have the smallest loss, with half of its images right."""
     monkeypatch.setitem(PARTS, "by hand", (ByHand,))
-    shots = few_shots(counts=(10, 10))
+    shots = few_shots(counts=(60, 60))
     losses = []
     for logits in left_out_logits(ByHand, shots).values():
         temperature = fit_temperature(logits, shots.labels)
         losses.append(log_loss(logits, shots.labels, temperature=temperature))
     assert min(losses) == losses[1]
-    assert choose(shots, kind="by hand").setting == {"number": 0.0}
+    assert choose(shots, kind="by hand").setting["number"] == 0.0
 
 
 @pytest.mark.parametrize(("limit", "number"), [("ROWS", 3), ("LOGITS", 11), ("LOGITS", 3)])
 def test_a_loss_is_a_mean_over_images_whatever_their_number(monkeypatch, limit, number):
     """Ten images of four classes, in blocks of three, two and one."""
-    monkeypatch.setattr(choose_module, limit, number)
+    monkeypatch.setattr(calibration, limit, number)
     logits = torch.randn(10, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     labels = torch.arange(10) % 4
     expected = float(torch.nn.functional.cross_entropy(logits / 2, labels))

@@ -9,7 +9,7 @@ import torch
 
 from wsoup.heads import in_turn
 from wsoup.heads.fewshot import FewShot
-from wsoup.heads.in_turn import DRAWS, HEAD, each_once, judged_in_turn
+from wsoup.heads.in_turn import CLASS_MEANS, DRAWS, HEAD, each_once, judged_in_turn
 from wsoup.statistics import advice
 
 NAMES = ["left", "right"]
@@ -45,9 +45,10 @@ def judged(**changed):
 
 def test_texts_are_judged_on_all_photos_and_heads_learn_what_texts_get_wrong():
     shares = judged()
-    assert list(shares) == ["class name", "soup", HEAD], "the simplest first"
+    assert list(shares) == ["class name", "soup", CLASS_MEANS, HEAD], "the simplest first"
     assert shares["class name"].tolist() == [1.0] * 9
     assert shares["soup"].tolist() == [0.0] * 9
+    assert shares[CLASS_MEANS].tolist() == [1.0] * 9
     assert shares[HEAD].tolist() == [1.0] * 9
 
 

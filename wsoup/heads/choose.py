@@ -1,8 +1,10 @@
-"""Choose a head's hyperparameters, temperature and abstention threshold by leave-one-shot-out.
+"""Choose a head's hyperparameters by leave-one-shot-out.
 
-Fold j leaves out shot j of each class. Among a kind's settings whose left-out accuracy is the best or indistinguishable
-from it, the one with the smallest log loss at its best temperature wins; ties go to the first. No function here sees
-any other image.
+Fold j leaves out shot j of each class. Among a kind's settings whose left-out accuracy is the best or hardly below it,
+the most probable wins: its log loss at its best temperature speaks for all left-out images, and a prior for what the
+texts know (`wsoup.heads.prior`). So with few images a head stays near its texts, and with many the prior fades. A class
+whose only image cannot be left out is not known to follow the others: the share of such classes is taken off the
+images' say. Ties go to the first setting. No function here sees any other image.
 """
 
 import math
@@ -13,21 +15,15 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from wsoup.base.errors import ParamsError, shown_value
+from wsoup.heads.calibration import fit_temperature, rows_at_once
 from wsoup.heads.fewshot import FewShot
 from wsoup.heads.kinds import PARTS, LeftOut, Setting
+from wsoup.heads.prior import photos_per_text
 
-SLACK = 0.25
-"""Standard errors within which counts are equal: a few images cannot tell such settings apart."""
-PRIOR_STD = 0.5
-"""Standard deviation of the prior of log temperature, whose mean is 0: logits are in the model's own scale."""
-LARGEST = 5.0
-"""The search for log temperature runs from -5 to 5."""
-ROWS = 256
-"""Images at a time, whose logits stay in the processor's cache: three times as fast."""
-LOGITS = 1 << 18
-"""Logits at a time, so of fewer images where there are more than 1,024 classes: four times as fast with 10,000."""
-STEPS = 24
-"""Steps of that search, which leave an interval of 1e-4."""
+SLACK = 3.0
+"""Standard errors below the most right answers from which a setting is out of the question."""
+SPREAD = 1.0
+"""Standard deviation of the prior of the log of how many photos a text counts as."""
 NOTHING_LEFT_OUT = "no class has two images to leave one out: settings for one shot, uncalibrated probabilities"
 
 
@@ -102,18 +98,18 @@ class _Choice:
     setting: Setting
     left_out: LeftOut[Setting]
     temperature: float = 1.0
-    loss: float = math.nan
-    """Log loss of these logits at that temperature."""
+    cost: float = math.nan
+    """Minus the log of the setting's probability given these logits, but for a constant."""
 
 
 def _best_setting(shots: FewShot, *, kind: type[Setting], table: Tensor) -> _Choice:
     """The best setting of a kind; `table` (n, C) of the left-out images is overwritten."""
     labels = shots.labels[shots.folds >= 0]
     left_out = kind.left_out(shots)
+    expected = photos_per_text(shots)
     if not len(labels):
-        return _Choice(kind.one_shot(shots), left_out)
-    # First all settings are counted, block by block. Then logits are made again for those whose counts are equal, which
-    # are few.
+        return _Choice(kind.of(expected), left_out)
+    # First all settings are counted, block by block. Then logits are made again for those that are left.
     n_correct = dict.fromkeys(kind.settings(), 0)
     for setting, rows, logits in left_out.logits(kind.settings()):
         n_correct[setting] += int((logits.argmax(dim=1) == shots.labels[rows]).sum())
@@ -125,9 +121,34 @@ def _best_setting(shots: FewShot, *, kind: type[Setting], table: Tensor) -> _Cho
             table.zero_()
             _add_left_out(table, shots, part=part, scale=1.0)
             temperature = fit_temperature(table, labels)
-            loss = log_loss(table, labels, temperature=temperature)
-            candidates.append(replace(part, temperature=temperature, loss=loss))
-    return min(candidates, key=lambda one: one.loss)
+            distance = math.log(setting.photos_per_text / expected) / SPREAD
+            cost = evidence(table, shots, temperature=temperature) + distance**2 / 2
+            candidates.append(replace(part, temperature=temperature, cost=cost))
+    return min(candidates, key=lambda one: one.cost)
+
+
+def evidence(logits: Tensor, shots: FewShot, *, temperature: float) -> float:
+    """What left-out images say against a setting: their number times their mean log loss, each class counting the same.
+
+    Times the share of classes that have left-out images, since these say little of the others.
+
+    Args:
+        logits: (n, C) of the left-out images.
+        shots: the few-shot images.
+        temperature: divisor of the logits.
+    """
+    labels = shots.labels[shots.folds >= 0]
+    sizes = torch.bincount(labels, minlength=shots.n_classes)
+    n_with_some = int((sizes > 0).sum())
+    weights = len(labels) / (n_with_some * sizes[labels].double())
+    total = 0.0
+    at_once = rows_at_once(logits)
+    for some_logits, some_labels, some in zip(
+        logits.split(at_once), labels.split(at_once), weights.split(at_once), strict=True
+    ):
+        losses = F.cross_entropy(some_logits / temperature, some_labels, reduction="none")
+        total += float((some * losses).sum())
+    return total * n_with_some / shots.n_classes
 
 
 def _add_left_out(table: Tensor, shots: FewShot, *, part: _Choice, scale: float) -> None:
@@ -141,7 +162,7 @@ def _answers(logits: Tensor, *, temperature: float) -> tuple[Tensor, Tensor]:
     """Largest probability and prediction of each image: (n, C) -> (n,), (n,)."""
     confidences = torch.empty(len(logits), dtype=torch.float64)
     predictions = torch.empty(len(logits), dtype=torch.int64)
-    at_once = _rows_at_once(logits)
+    at_once = rows_at_once(logits)
     for start in range(0, len(logits), at_once):
         block = slice(start, start + at_once)
         probabilities = (logits[block] / temperature).softmax(dim=1)
@@ -149,96 +170,9 @@ def _answers(logits: Tensor, *, temperature: float) -> tuple[Tensor, Tensor]:
     return confidences, predictions
 
 
-def _rows_at_once(logits: Tensor) -> int:
-    return min(ROWS, max(1, LOGITS // logits.shape[1]))
-
-
 def slack(n_correct: int, *, n_images: int) -> float:
-    """Difference of counts that means nothing: a quarter of the standard error."""
+    """Difference of counts from which a setting is out of the question: three standard errors."""
     # As if one image were wrong, or right, where all or none are: such a share would have no standard error.
     share = min(max(n_correct, 1), n_images - 1) / n_images
     variance = n_images * share * (1 - share)
     return SLACK * math.sqrt(variance)
-
-
-def log_loss(logits: Tensor, labels: Tensor, *, temperature: float) -> float:
-    """Mean of -log p(label): (n, C), (n,) -> non-negative number."""
-    total = 0.0
-    at_once = _rows_at_once(logits)
-    for some_logits, some_labels in zip(logits.split(at_once), labels.split(at_once), strict=True):
-        total += float(F.cross_entropy(some_logits / temperature, some_labels, reduction="sum"))
-    return total / len(labels)
-
-
-def fit_temperature(logits: Tensor, labels: Tensor) -> float:
-    """The most likely temperature of softmax(logits / temperature) given left-out images, by golden-section search.
-
-    The prior keeps a few images that are all right from making the temperature 0 and every prediction certain. With
-    many images it does not matter, and this is temperature scaling (Guo et al., arXiv 1706.04599).
-
-    Args:
-        logits: (n, C) float64 of left-out images.
-        labels: (n,) int64.
-
-    Returns:
-        A positive number; 1 if there are no images.
-    """
-
-    def cost(log_temperature: float) -> float:
-        # The sum of losses, not their mean: the more images there are, the less the prior counts.
-        loss = log_loss(logits, labels, temperature=math.exp(log_temperature))
-        prior = (log_temperature / PRIOR_STD) ** 2 / 2
-        return len(labels) * loss + prior
-
-    if not len(labels):
-        return 1.0
-    golden = (math.sqrt(5) - 1) / 2
-    low = -LARGEST
-    high = LARGEST
-    left = high - golden * (high - low)
-    right = low + golden * (high - low)
-    cost_left = cost(left)
-    cost_right = cost(right)
-    for _ in range(STEPS):
-        # The golden ratio makes one of the two inner points serve the next step, too.
-        if cost_left <= cost_right:
-            high = right
-            right = left
-            cost_right = cost_left
-            left = high - golden * (high - low)
-            cost_left = cost(left)
-        else:
-            low = left
-            left = right
-            cost_left = cost_right
-            right = low + golden * (high - low)
-            cost_right = cost(right)
-    return math.exp((low + high) / 2)
-
-
-def threshold(confidences: Tensor, right: Tensor, *, precision: float) -> float:
-    """The smallest confidence from which predictions reach a precision.
-
-    Among the left-out images at or above it, (wrong + 1) / (all + 1) is at most 1 - precision. As in conformal
-    prediction, the extra wrong one stands for the next photo, so that few images promise little.
-
-    Args:
-        confidences: (n,) largest probability of each left-out image.
-        right: (n,) bool, whether its prediction is right.
-        precision: share of right predictions among those at or above the threshold, between 0 and 1.
-
-    Returns:
-        A number from 0 to 1; infinity if no confidence suffices, so that every photo is abstained from.
-    """
-    order = torch.argsort(confidences, descending=True, stable=True)
-    descending = confidences[order]
-    n_wrong = (~right[order]).cumsum(0)
-    n_all = torch.arange(1, len(order) + 1)
-    # 1e-9, because (1 - 0.9) * 10 is a little less than 1 in floats.
-    good = (n_wrong + 1) <= (1 - precision) * (n_all + 1) + 1e-9
-    last = torch.ones_like(good)
-    last[:-1] = descending[1:] < descending[:-1]  # equal confidences stay together
-    enough = (good & last).nonzero()[:, 0]
-    if not len(enough):
-        return math.inf
-    return float(descending[enough[-1]])

@@ -22,7 +22,8 @@ from wsoup.base.errors import MismatchError, MissingError, one_line
 from wsoup.core.soup import EncoderId, Soup, named
 from wsoup.disk import checksums, store
 from wsoup.disk.files import read_file
-from wsoup.heads.choose import choose, threshold
+from wsoup.heads.calibration import threshold
+from wsoup.heads.choose import choose
 from wsoup.heads.fewshot import FewShot
 from wsoup.heads.kinds import PARTS
 from wsoup.runtime import threads
@@ -110,7 +111,7 @@ class Head:
     def threshold(self, precision: Share = PRECISION) -> float:
         """The smallest probability from which predictions on left-out images reach a precision; infinity if none does.
 
-        See `wsoup.heads.choose.threshold`: 0.95 takes at least 19 left-out images that are right.
+        See `wsoup.heads.calibration.threshold`: 0.95 takes at least 19 left-out images that are right.
         """
         return threshold(self.confidences, self.right, precision=precision)
 

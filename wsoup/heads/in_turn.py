@@ -18,6 +18,7 @@ from wsoup.heads.choose import choose
 from wsoup.heads.duplicates import duplicates
 from wsoup.heads.fewshot import checked
 from wsoup.heads.head import Head
+from wsoup.heads.prototypes import class_means
 
 FEW = 100
 """Held-out photos from which they judge alone: further draws then added nothing (docs/notes/heads.md)."""
@@ -25,6 +26,8 @@ DRAWS = 4
 """Further heads."""
 HEAD = "head"
 """The row of the heads."""
+CLASS_MEANS = "class means"
+"""The row of the same photos' class means, without any text."""
 
 
 def judged_in_turn(
@@ -48,32 +51,39 @@ def judged_in_turn(
         seed: of the draws.
 
     Returns:
-        Row -> (M,) float64, the share of right answers on the M photos that some head has not seen; `HEAD` is the last.
+        Row -> (M,) float64, the share of right answers on the M photos that some head has not seen. After the texts
+        come `CLASS_MEANS`, of the same photos as the heads, and `HEAD`.
     """
-    shares = _share_right(features, labels, in_train=in_train, head=head, texts=texts[of_head], seed=seed)
-    judged = ~shares.isnan()
+    of_means, of_heads = _shares_right(features, labels, in_train=in_train, head=head, texts=texts[of_head], seed=seed)
+    judged = ~of_heads.isnan()
     by_row = {}
     for row, class_texts in texts.items():
         (right,) = Scores(features[judged], class_texts[None]).right(labels[judged])
         by_row[row] = right.double()
-    by_row[HEAD] = shares[judged]
+    by_row[CLASS_MEANS] = of_means[judged]
+    by_row[HEAD] = of_heads[judged]
     return by_row
 
 
-def _share_right(features: Tensor, labels: Tensor, *, in_train: Tensor, head: Head, texts: Tensor, seed: int) -> Tensor:
-    """Of each photo, (N,), the share of heads without it that get it right; NaN where all have seen it."""
+def _shares_right(
+    features: Tensor, labels: Tensor, *, in_train: Tensor, head: Head, texts: Tensor, seed: int
+) -> tuple[Tensor, Tensor]:
+    """Of each photo, (N,), the share of class means and of heads without it that get it right; NaN where all saw it."""
     seen = in_train
     weights = head.classifier
-    n_right = torch.zeros(len(labels), dtype=torch.float64)
+    n_right = torch.zeros(2, len(labels), dtype=torch.float64)
     n_judged = torch.zeros(len(labels), dtype=torch.float64)
     for draw in range(DRAWS + 1):
         if draw > 0:
             seen = _drawn(labels, in_train=in_train, draw=draw, seed=seed)
             weights = _fitted(features[seen], labels[seen], like=head, texts=texts)
-        (right,) = Scores(features, weights.T[None]).right(labels)
-        n_right += right & ~seen
+        means = class_means(features[seen], labels[seen], n_classes=len(texts))
+        for row, classifier in enumerate((means, weights.T)):
+            (right,) = Scores(features, classifier[None]).right(labels)
+            n_right[row] += right & ~seen
         n_judged += ~seen
-    return n_right / n_judged
+    of_means, of_heads = n_right / n_judged
+    return of_means, of_heads
 
 
 def _fitted(features: Tensor, labels: Tensor, *, like: Head, texts: Tensor) -> Tensor:

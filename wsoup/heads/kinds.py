@@ -45,9 +45,13 @@ class Setting(Protocol):
     def settings(cls) -> list[Self]:
         """The settings to choose from, the one closest to the texts alone first."""
 
+    @property
+    def photos_per_text(self) -> float:
+        """How many photos of its class a text counts as, a positive number."""
+
     @classmethod
-    def one_shot(cls, shots: FewShot) -> Self:
-        """The setting for one image of each class, where nothing can be left out."""
+    def of(cls, photos_per_text: float) -> Self:
+        """The setting for texts that count as so many photos."""
 
     @classmethod
     def left_out(cls, shots: FewShot) -> LeftOut[Self]:

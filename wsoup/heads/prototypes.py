@@ -11,7 +11,12 @@ from torch import Tensor
 from wsoup.core.alignment import class_sums
 from wsoup.core.class_texts import normalize
 from wsoup.heads.fewshot import BLOCK, FewShot
-from wsoup.heads.one_shot import one_shot_weight
+
+
+def class_means(features: Tensor, labels: Tensor, *, n_classes: int) -> Tensor:
+    """The normalised mean of each class's images, in the dtype of the features: (n, D), (n,) -> (C, D)."""
+    # A normalised sum is a normalised mean, so nothing is divided by the number of images.
+    return normalize(class_sums(features, labels, n_classes=n_classes)).to(features.dtype)
 
 
 @dataclass(frozen=True)
@@ -24,15 +29,20 @@ class Prototypes:
     weight: float
     """a / s."""
 
-    @classmethod
-    def settings(cls) -> list[Prototypes]:
-        """Weights from 0, the texts alone, up to one that almost ignores them."""
-        return [Prototypes(weight) for weight in (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0)]
+    @property
+    def photos_per_text(self) -> float:
+        """A text and a mean of equal weight count the same."""
+        return 1 / self.weight
 
     @classmethod
-    def one_shot(cls, shots: FewShot) -> Prototypes:
-        """The less the texts know, the more weight."""
-        return Prototypes(one_shot_weight(shots))
+    def of(cls, photos_per_text: float) -> Prototypes:
+        """The setting for texts that count as so many photos."""
+        return cls(1 / photos_per_text)
+
+    @classmethod
+    def settings(cls) -> list[Prototypes]:
+        """Weights from almost the texts alone to one that almost ignores them."""
+        return [Prototypes(2.0**power) for power in range(-5, 7)]
 
     @classmethod
     def left_out(cls, shots: FewShot) -> PrototypesLeftOut:
@@ -41,8 +51,7 @@ class Prototypes:
 
     def fit(self, shots: FewShot) -> Tensor:
         """W (D, C)."""
-        # A normalised sum is a normalised mean, so nothing is divided by the number of images.
-        means = normalize(class_sums(shots.features, shots.labels, n_classes=shots.n_classes))  # (C, D)
+        means = class_means(shots.features, shots.labels, n_classes=shots.n_classes)
         weights = shots.texts + self.weight * means.T
         return shots.logit_scale * weights
 

@@ -13,7 +13,6 @@ from torch.nn import functional as F
 
 from wsoup.core.alignment import class_sums
 from wsoup.heads.fewshot import BLOCK, FewShot
-from wsoup.heads.one_shot import one_shot_weight
 
 
 @dataclass(frozen=True)
@@ -31,15 +30,20 @@ class Ridge:
     penalty: float
     """lambda."""
 
+    @property
+    def photos_per_text(self) -> float:
+        """The penalty holds a class to its text as so many photos hold it to theirs."""
+        return self.penalty
+
+    @classmethod
+    def of(cls, photos_per_text: float) -> Ridge:
+        """The setting for texts that count as so many photos."""
+        return cls(photos_per_text)
+
     @classmethod
     def settings(cls) -> list[Ridge]:
         """A large lambda stays close to the texts; smaller ones than these err on photos in another style."""
-        return [Ridge(penalty) for penalty in (30.0, 10.0, 3.0, 1.0, 0.3)]
-
-    @classmethod
-    def one_shot(cls, shots: FewShot) -> Ridge:
-        """The less the texts know, the smaller."""
-        return Ridge(0.5 / one_shot_weight(shots))
+        return [Ridge(penalty) for penalty in (30.0, 17.0, 10.0, 5.5, 3.0, 1.7, 1.0, 0.55, 0.3)]
 
     @classmethod
     def left_out(cls, shots: FewShot) -> RidgeLeftOut:
