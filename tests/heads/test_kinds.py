@@ -12,7 +12,7 @@ from torch import Tensor
 
 from wsoup.heads.choose import choose
 from wsoup.heads.fewshot import FewShot
-from wsoup.heads.prototypes import Prototypes
+from wsoup.heads.prototypes import ClassMeans, Prototypes
 from wsoup.heads.ridge import Ridge
 
 SETTINGS = [Prototypes(2.0), Ridge(0.1)]
@@ -121,3 +121,13 @@ def test_left_out_equals_the_loop_over_folds(kind, counts):
                 np.testing.assert_allclose(left_out[setting][i], slow, rtol=1e-8, atol=1e-8)
             else:
                 assert left_out[setting][i].isnan().all(), "its class would have no image"
+
+
+def test_class_means_know_no_texts():
+    """Images at 0 and 20 degrees and at 90: means at 10 and 90, whatever the texts; left out, the other image."""
+    images = on_a_circle(0, 20, 90, 90.5), torch.tensor([0, 0, 1, 1])
+    shots = FewShot(*images, on_a_circle(90, 0).T, 2.0)
+    torch.testing.assert_close(ClassMeans().fit(shots), 2 * on_a_circle(10, 90.25).T)
+    first_fold = next(iter(ClassMeans.left_out(shots).logits([ClassMeans()])))[2]
+    torch.testing.assert_close(first_fold, 2 * on_a_circle(0, 90) @ on_a_circle(20, 90.5).T)
+    assert choose(shots, kind="means").right.tolist() == [True] * 4

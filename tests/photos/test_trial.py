@@ -56,7 +56,9 @@ def test_counts_equal_a_plain_recount(in_tmp, where, tiny_encoder):
     root = write_image_folder(Path("photos"), splits={"train": 3, "test": 4}, classes=COLOURS)
     lines, _ = tried(root, where, "--shots", "2")
     soup, head = wsoup.Soup.load("tried/soup.json"), wsoup.Head.load("tried/head.safetensors")
-    assert (len(soup.members), head.soup.as_json(), [*head.class_names]) == (5, soup.as_json(), NAMES)
+    means = wsoup.Head.load("tried/class_means.safetensors")
+    assert (len(soup.members), [*head.class_names]) == (5, NAMES)
+    assert [(one.kind, one.soup.kind) for one in (means, head)] == [("means", "class_name"), ("both", "class_name")]
     assert Path("tried/classes.txt").read_text().split() == [name for name in NAMES for _ in range(2)]
     paths = sorted((root / "test").rglob("*.png"))
     pixels = torch.stack([tiny_encoder.preprocess(load_rgb(str(path))) for path in paths])
@@ -67,9 +69,10 @@ def test_counts_equal_a_plain_recount(in_tmp, where, tiny_encoder):
         (x @ soup.class_name_soup().classifier(**how)).argmax(1),
         (x @ open_clip.build_zero_shot_classifier(model, tokenizer, NAMES, templates)).argmax(1),
         (x @ soup.classifier(**how)).argmax(1),
+        means.predict(x),
         head.predict(x),
     ]
-    printed = [int(re.search(r"\((\d+) of 16 held out\)", line)[1]) for line in lines[:4]]
+    printed = [int(re.search(r"\((\d+) of 16 held out\)", line)[1]) for line in lines[:5]]
     assert printed == [int((given == y).sum()) for given in answers]
     table = rows_of(Path("tried/predictions.csv").read_text())
     assert [row["path"] for row in table] == [*map(str, paths)]
@@ -78,7 +81,7 @@ def test_counts_equal_a_plain_recount(in_tmp, where, tiny_encoder):
     assert Path("tried/sheet.html").read_text().count("<figure") == 16
 
 
-@pytest.mark.parametrize("use", [trial.CLASS_NAME, trial.TEMPLATES, trial.SOUP, trial.HEAD])
+@pytest.mark.parametrize("use", [trial.CLASS_NAME, trial.TEMPLATES, trial.SOUP, trial.CLASS_MEANS, trial.HEAD])
 def test_the_printed_command_gives_the_printed_accuracy(in_tmp, where, use, monkeypatch):
     root = write_image_folder(Path("photos"), splits={"train": 3, "test": 4}, classes=COLOURS)
     advised = trial.advise
@@ -98,7 +101,7 @@ def test_every_class_gives_as_many_shots_as_it_has(in_tmp, tiny_encoder, where):
     wanted = looked(root, shots=4)
     assert torch.bincount(wanted.labels[: wanted.n_train]).tolist() == [4, 4, 1, 4]
     assert torch.bincount(wanted.labels[wanted.n_train :]).tolist() == [2, 2, 2, 2]
-    assert trial.trial(wanted, encoder=tiny_encoder).head.class_names == tuple(NAMES)
+    assert trial.trial(wanted, encoder=tiny_encoder).heads[trial.HEAD].class_names == tuple(NAMES)
     (root / "train/red/00.png").write_bytes(b"broken")
     lines, errors = tried(root, where)
     assert "no head: nothing to learn 'red' from, as no training photo of it can be used; add photos" in errors

@@ -44,7 +44,8 @@ def fit_head(
             names in sorted order).
         model, tokenizer: an open_clip model, or any object with `encode_text`, and its tokenizer.
         soup: whose texts the head builds on (default: the class name alone).
-        kind: ``"prototypes"``, ``"ridge"`` or ``"both"`` (the default), their mean; see `wsoup.heads.kinds`.
+        kind: ``"prototypes"``, ``"ridge"``, ``"both"`` (the default), their mean, or ``"means"``, class means without
+            texts; see `wsoup.heads.kinds`.
         template: prompt template with one ``{}`` (default: the soup's).
         precision: of the text features: fp32 (the default), bf16, fp16 (autocast) or reference.
         encoder: {"model": ..., "pretrained": ...} as open_clip names them, recorded in the head.

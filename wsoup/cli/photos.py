@@ -120,10 +120,10 @@ def try_command(
     force: common.Force = False,
     device: common.Device = "auto",
 ) -> None:
-    """Compare class names, 80 templates, a soup of 64 random words and a head on labelled photos.
+    """Compare class names, 80 templates, 64 random words, class means and a head on labelled photos.
 
-    Writes predictions.csv, soup.json, head.safetensors, classes.txt and a contact
-    sheet. The default model is ViT-B-32 / openai.
+    Writes predictions.csv, soup.json, head.safetensors, class_means.safetensors,
+    classes.txt and a contact sheet. The default model is ViT-B-32 / openai.
 
     Example: wsoup try photos --model ViT-B-32 --pretrained openai
     """

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 from torch import Tensor
 
 from wsoup.heads.fewshot import FewShot
-from wsoup.heads.prototypes import Prototypes
+from wsoup.heads.prototypes import ClassMeans, Prototypes
 from wsoup.heads.ridge import Ridge
 
 AnySetting = TypeVar("AnySetting")
@@ -65,5 +65,6 @@ PARTS: dict[str, tuple[type[Setting], ...]] = {
     "prototypes": (Prototypes,),
     "ridge": (Ridge,),
     "both": (Prototypes, Ridge),
+    "means": (ClassMeans,),
 }
 """Name in params.yaml -> the kinds that a head is the mean of."""

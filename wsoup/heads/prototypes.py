@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 
+import torch
 from torch import Tensor
 
 from wsoup.core.alignment import class_sums
@@ -79,3 +81,49 @@ class PrototypesLeftOut:
                 cosines = features @ means.T
                 for setting in settings:
                     yield setting, rows, texts + shots.logit_scale * setting.weight * cosines
+
+
+@dataclass(frozen=True)
+class ClassMeans:
+    """f.mu_c alone: what the labels do without any text. There is one setting."""
+
+    @property
+    def photos_per_text(self) -> float:
+        """Nothing is chosen, so any number would do."""
+        return 1.0
+
+    @classmethod
+    def of(cls, photos_per_text: float) -> ClassMeans:
+        """The only setting."""
+        return cls()
+
+    @classmethod
+    def settings(cls) -> list[ClassMeans]:
+        """The only setting."""
+        return [cls()]
+
+    @classmethod
+    def left_out(cls, shots: FewShot) -> ClassMeansLeftOut:
+        """Means of the images outside each fold."""
+        return ClassMeansLeftOut(shots)
+
+    def fit(self, shots: FewShot) -> Tensor:
+        """W (D, C)."""
+        return shots.logit_scale * class_means(shots.features, shots.labels, n_classes=shots.n_classes).T
+
+
+@dataclass(frozen=True)
+class ClassMeansLeftOut:
+    """`ClassMeans` without each fold."""
+
+    shots: FewShot
+
+    def logits(self, settings: Sequence[ClassMeans]) -> Iterator[tuple[ClassMeans, Tensor, Tensor]]:
+        """See `wsoup.heads.kinds.LeftOut`."""
+        shots = self.shots
+        for fold in shots.rows_of_folds:
+            others = torch.ones(len(shots.labels), dtype=torch.bool)
+            others[fold] = False
+            means = class_means(shots.features[others], shots.labels[others], n_classes=shots.n_classes)
+            for setting, rows in product(settings, fold.split(BLOCK)):
+                yield setting, rows, shots.logit_scale * shots.features[rows] @ means.T

@@ -1,6 +1,7 @@
-"""`wsoup try`: class names alone, 80 templates, a soup or a head on a folder of labelled photos?
+"""`wsoup try`: class names alone, 80 templates, a soup, class means or a head on a folder of labelled photos?
 
-The head learns from up to a number (shots) of each class's training photos; the test photos judge. Which photos are
+Class means and the head learn from up to a number (shots) of each class's training photos; the head starts from class
+names, since a soup's texts made none better (docs/notes/evidence.md). The test photos judge. Which photos are
 which is decided as for the pipeline (`wsoup.datasets.division`). The soup is a random sample of common words, which on
 photographs gained as much as any selection (docs/evidence.md), so that no row has seen a test photo.
 `wsoup.statistics.advice` decides, as for a pipeline's run; where few photos are held out, on all labelled ones in turn
@@ -31,9 +32,9 @@ from wsoup.core.soup import Soup
 from wsoup.datasets.listing import some
 from wsoup.disk.store import write_bytes
 from wsoup.heads.duplicates import duplicates
-from wsoup.heads.fewshot import checked
+from wsoup.heads.fewshot import FewShot, checked
 from wsoup.heads.head import Head, best_head
-from wsoup.heads.in_turn import FEW, judged_in_turn
+from wsoup.heads.in_turn import CLASS_MEANS, FEW, judged_in_turn
 from wsoup.heads.zero_shot import class_texts
 from wsoup.photos.classify import Classifier, built_in_texts
 from wsoup.photos.files import Photo
@@ -47,10 +48,21 @@ from wsoup.statistics.words import in_words
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder
 
-FILES = ("predictions.csv", "soup.json", "head.safetensors", "classes.txt", "encoder.yaml", "sheet.html")
+FILES = (
+    "predictions.csv",
+    "soup.json",
+    "head.safetensors",
+    "class_means.safetensors",
+    "classes.txt",
+    "encoder.yaml",
+    "sheet.html",
+)
 """What a trial writes into its folder."""
 WORDS = 64
 """Words in the soup."""
+HEAD_FILES = {CLASS_MEANS: "class_means.safetensors", HEAD: "head.safetensors"}
+"""Rows that have seen labelled photos, and their files: class means are a head, too, of a kind without texts."""
+HEAD_KINDS = {CLASS_MEANS: "means", HEAD: "both"}
 CONFIDENCE = 0.95
 COPIES = "are left out as copies of others"
 CLASS_NAME = "class name"
@@ -64,14 +76,14 @@ FEWEST = 5
 
 @dataclass(frozen=True)
 class Trial:
-    """Four rows on the held-out photos.
+    """Five rows on the held-out photos.
 
     Attributes:
         photos: the folder.
         paths: files of the H held-out photos that could be read.
         features, labels: (H, D) and (H,) of them.
         soup: the soup.
-        head: the head; None if a class has no photo to learn from.
+        heads: the head and the class means, by row; none if a class has no photo to learn from.
         classifiers: of each row, the simplest first.
         notes: what was left out and why, one line each.
         in_turn: how right each row is on all labelled photos, if few are held out.
@@ -82,7 +94,7 @@ class Trial:
     features: Tensor
     labels: Tensor
     soup: Soup
-    head: Head | None
+    heads: dict[str, Head]
     classifiers: dict[str, Classifier]
     notes: list[str]
     in_turn: dict[str, np.ndarray] | None
@@ -135,8 +147,8 @@ class Trial:
         self.soup.save(out / "soup.json")
         encoder_yaml = yaml.safe_dump({"encoder": options.section()})
         write_bytes(out / "encoder.yaml", encoder_yaml.encode())
-        if self.head is not None:
-            self.head.save(out / "head.safetensors")
+        for row, head in self.heads.items():
+            head.save(out / HEAD_FILES[row])
         lines = [f"{folder}\t{name}\n" for folder, name in self.photos.names.items()]
         write_bytes(out / "classes.txt", "".join(lines).encode())
         names = self.photos.class_names
@@ -157,7 +169,7 @@ class Trial:
         """The command that classifies photos with the row to use."""
         soup_of_row = {CLASS_NAME: "class_name", TEMPLATES: "templates", SOUP: str(out / "soup.json")}
         soup = soup_of_row.get(self.advice.use)
-        words = ["--soup", soup or str(out / "head.safetensors"), "--params", str(out / "encoder.yaml")]
+        words = ["--soup", soup or str(out / HEAD_FILES[self.advice.use]), "--params", str(out / "encoder.yaml")]
         # A head knows its classes and its template.
         if soup is not None:
             words += ["--classes", str(out / "classes.txt"), "--template", self.photos.template]
@@ -212,29 +224,31 @@ def trial(photos: LabelledPhotos, *, encoder: Encoder) -> Trial:
     held_out = ~in_train & usable
     if not held_out.any():
         raise _nothing_held_out(photos, not_used=not_used)
-    head = None
+    heads: dict[str, Head] = {}
     unseen = [names[label] for label in range(len(names)) if label not in photos.labels[shown]]
     if unseen:
         notes.append(
             f"no head: nothing to learn {some(unseen)} from, as no training photo of it can be used; add photos"
         )
     else:
-        head = _head(photos, features, shown=shown, soup=soup, texts=texts[SOUP], encoder=encoder)
-        classifiers[HEAD] = Classifier.of_head(head)
+        shots, note = _few_shot(photos, features, shown=shown, texts=texts[CLASS_NAME], encoder=encoder)
+        for row, kind in HEAD_KINDS.items():
+            heads[row] = _head(photos, shots, kind=kind, note=note, encoder=encoder)
+            classifiers[row] = Classifier.of_head(heads[row])
     in_turn = None
-    if head is not None and int(held_out.sum()) < FEW:
+    if heads and int(held_out.sum()) < FEW:
         judged = judged_in_turn(
             features[usable],
             photos.labels[usable],
             in_train=in_train[usable],
-            head=head,
+            head=heads[HEAD],
             texts=texts,
-            of_head=SOUP,
+            of_head=CLASS_NAME,
             seed=photos.seed,
         )
         in_turn = {row: shares.numpy() for row, shares in judged.items()}
     paths = [photos.paths[i] for i in held_out.nonzero()[:, 0].tolist()]
-    return Trial(photos, paths, features[held_out], photos.labels[held_out], soup, head, classifiers, notes, in_turn)
+    return Trial(photos, paths, features[held_out], photos.labels[held_out], soup, heads, classifiers, notes, in_turn)
 
 
 def _nothing_held_out(photos: LabelledPhotos, *, not_used: Mapping[str, Sequence[int]]) -> DataError:
@@ -268,15 +282,21 @@ def _texts_of_rows(photos: LabelledPhotos, *, soup: Soup, encoder: Encoder) -> d
     }
 
 
-def _head(
-    photos: LabelledPhotos, features: Tensor, *, shown: Tensor, soup: Soup, texts: Tensor, encoder: Encoder
-) -> Head:
-    """The head of the photos that are shown, (N,) bool, on the soup's texts (C, D)."""
-    names = photos.class_names
+def _few_shot(
+    photos: LabelledPhotos, features: Tensor, *, shown: Tensor, texts: Tensor, encoder: Encoder
+) -> tuple[FewShot, str]:
+    """The photos that are shown, (N,) bool, with the texts (C, D) of the class names, and a note; see `checked`."""
     scale = checked_logit_scale(encoder.model)
-    shots, note = checked(features[shown], photos.labels[shown], texts=texts.T, logit_scale=scale, names=names)
+    return checked(features[shown], photos.labels[shown], texts=texts.T, logit_scale=scale, names=photos.class_names)
+
+
+def _head(photos: LabelledPhotos, shots: FewShot, *, kind: str, note: str, encoder: Encoder) -> Head:
+    """A head of a kind, which starts from the class names."""
+    bare = (Member(""),)
+    soup = Soup("class_name", photos.seed, photos.template, encoder.id, bare, preprocessing=encoder.preprocessing)
+    names = photos.class_names
     return best_head(
-        shots, kind="both", soup=soup, template=photos.template, class_names=names, encoder=encoder.id, note=note
+        shots, kind=kind, soup=soup, template=photos.template, class_names=names, encoder=encoder.id, note=note
     )
 
 
