@@ -1,0 +1,64 @@
+"""Facts about `benchmarks/heads`: rivals by hand, and what a folder is divided into."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from heads_cases import on_a_circle
+from small_world import COLOURS, write_image_folder
+
+from benchmarks.heads import rivals
+from benchmarks.heads.folders import folders
+from benchmarks.heads.judging import CLASS_NAME, HEAD, judged
+from benchmarks.heads.photos import photo_set
+from benchmarks.heads.tables import tables
+from wsoup.heads.fewshot import FewShot
+
+SHOTS = FewShot(on_a_circle(0, 20, 90, 110), torch.tensor([0, 0, 1, 1]), on_a_circle(10, 100).T, 10.0)
+FURTHER = (on_a_circle(5, 95), torch.tensor([0, 1]))
+
+
+@pytest.mark.parametrize("name", list(rivals.RIVALS))
+def test_every_rival_tells_two_clear_classes_apart(name):
+    logits = rivals.RIVALS[name](SHOTS, FURTHER)
+    assert logits(on_a_circle(12, 99)).argmax(dim=1).tolist() == [0, 1]
+
+
+def test_tip_adapter_by_hand():
+    """A photo at 0 degrees: 100 times the cosine of each text, and exp(5.5 (cosine - 1)) of each photo."""
+    of_photos = math.exp(0) + math.exp(5.5 * (math.cos(math.radians(20)) - 1))
+    expected = 100 * math.cos(math.radians(10)) + of_photos
+    assert float(rivals.tip_adapter(SHOTS, FURTHER)(on_a_circle(0))[0, 0]) == pytest.approx(expected)
+
+
+def test_logistic_regression_is_a_minimum_of_its_loss():
+    """Its gradient is 0: each class counts the same, and biases have no penalty."""
+    weights = rivals._regression(SHOTS.features, SHOTS.labels, 2, 10.0).requires_grad_()
+    x = torch.cat([SHOTS.features, torch.ones(4, 1, dtype=torch.float64)], dim=1)
+    loss = torch.nn.functional.cross_entropy(x @ weights, SHOTS.labels, reduction="sum")
+    (loss + weights[:-1].square().sum() / 20).backward()
+    assert float(weights.grad.abs().max()) < 1e-2
+
+
+@pytest.fixture
+def photos(tiny_encoder, tmp_path):
+    root = write_image_folder(tmp_path / "photos", splits={"train": 12}, classes=COLOURS)
+    return photo_set(str(root), encoder=tiny_encoder, cache=tmp_path / "cache")
+
+
+def test_no_photo_has_two_uses(photos):
+    n_photos = len(photos.labels)
+    for folder in folders([photos], targets=[photos], draws=range(1)):
+        parts = [folder.shown, folder.held_out, folder.fresh]
+        together = torch.cat([features for features, _ in parts])
+        assert len(together.unique(dim=0)) == len(together) < n_photos, "a fifth is for the texts"
+        assert not folder.styles, "a set is no other style of itself"
+
+
+def test_a_judged_folder_makes_a_table(photos):
+    results = [judged(folder, rivals=[]) for folder in folders([photos], targets=[], draws=range(1))]
+    assert {one.use for one in results} <= {*results[0].own, HEAD}
+    (first, *_) = tables(results)
+    assert f"| own style: {CLASS_NAME} | " in first
