@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from benchmarks.heads.photos import PhotoSet
+from wsoup.core.alignment import class_sums
+from wsoup.core.class_texts import normalize
 from wsoup.core.draws import named_generator
-from wsoup.core.scoring import class_sums, normalize
 from wsoup.core.soup import EncoderId
 from wsoup.heads.fewshot import FewShot
 

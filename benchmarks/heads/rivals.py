@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from wsoup.core.scoring import class_sums, normalize
+from wsoup.core.alignment import class_sums
+from wsoup.core.class_texts import normalize
 from wsoup.heads.fewshot import FewShot
 
 Photos = tuple[Tensor, Tensor]

@@ -6,8 +6,8 @@ are split among names; where many images are of no class; and where it overturns
 it predicts fewer classes than the texts did, or nearly all of them, and a second look (`wsoup.photos.second_look`)
 finds the same answers. It then goes only as far as the texts' own probabilities allow: if they are right, the changed
 answers cost no more than a few points. If they are not, it may cost more: of 512 piles of other photographs five lost
-more than 5 points, and 12.5 and 11.1 at worst, with half foreign photos and with two classes only. All limits come from labelled photographs (docs/notes/heads.md), and are the
-same for every pile.
+more than 5 points, and 12.5 and 11.1 at worst, with half foreign photos and with two classes only. All limits come from
+labelled photographs (docs/notes/heads.md), and are the same for every pile.
 """
 
 from __future__ import annotations
