@@ -78,7 +78,7 @@ def load(folder, *, soups=None, methods=None, heads=(), roles=ROLES, mode="centr
         folder,
         soups=soups or {"word": WORD, "any": SAMPLE},
         methods=methods or {},
-        heads=dict.fromkeys(heads, "word"),
+        heads={name: {"kind": "means" if name == "means" else "both", "soup": "word"} for name in heads},
         roles=roles,
         n_classes=dict.fromkeys(roles, 10),
         report=report,

@@ -10,7 +10,7 @@ import torch
 from wsoup.core.member import Member
 from wsoup.core.soup import Soup
 from wsoup.heads.head import Head
-from wsoup.heads.in_turn import each_once, judged_in_turn
+from wsoup.heads.in_turn import CLASS_MEANS, each_once, judged_in_turn
 from wsoup.heads.zero_shot import class_texts, prompt_texts
 from wsoup.search.rank.source import Source
 
@@ -24,7 +24,7 @@ def rows_in_turn(
     labels: np.ndarray,
     prompts: Sequence[Sequence[str]],
 ) -> dict[str, list[float]]:
-    """How right class name, templates, soup and heads are on all labelled images of the source, none seen by a head.
+    """How right texts, class means and heads are on all labelled images of the source, none seen by a head.
 
     Args:
         head: of the run's only seed; the row ``soup`` has its texts.
@@ -59,4 +59,5 @@ def rows_in_turn(
         of_head="soup",
         seed=seed,
     )
-    return {row: shares.tolist() for row, shares in judged.items()}
+    keys = {CLASS_MEANS: "means"}
+    return {keys.get(row, row): shares.tolist() for row, shares in judged.items()}

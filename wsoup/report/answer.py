@@ -9,6 +9,7 @@ soup and the first head compete instead, and `wsoup.statistics.advice` decides.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +36,10 @@ BESIDE = (
     ("head", "class_name"),
 )
 """What stands beside them; corrected together, too, so that these do not widen the soup's intervals."""
+
+
+HEADS = {"means": "class means", "head": HEAD}
+"""Rows of heads, the simpler one first, and their names."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +101,7 @@ def judge_run(
     *,
     soups: Mapping[str, SoupParams],
     methods: Mapping[str, str],
-    heads: Mapping[str, str],
+    heads: Mapping[str, Mapping[str, Any]],
     roles: Mapping[str, str],
     n_classes: Mapping[str, int],
     report: ReportParams,
@@ -106,7 +111,7 @@ def judge_run(
     Args:
         results: folder of counts.
         soups: of params.yaml, by name.
-        heads: soup by head of params.yaml; the first head is the answer's.
+        heads: of params.yaml, by name; see `_heads_of_answer`.
         methods: finetuned methods, and the soup that each was trained on.
         roles, n_classes: role and number of classes of each dataset.
         report: which soup and method the run is about, the question, the mode, and the confidence of intervals.
@@ -130,14 +135,11 @@ def judge_run(
         method_soup = methods[report.method]
         names["finetuned"] = f"{report.method}, finetuned"
         rows["finetuned"] = _right_of_method(results, report.method, soup=method_soup, report=report)
-    in_turn: dict[str, np.ndarray] = {}
-    if heads:
-        # One head answers for all: the first of params.yaml, so that none is picked by its test accuracy.
-        first, its_soup = next(iter(heads.items()))
-        of_head = results / "heads" / f"{first}.parquet"
-        rows["head"] = read_right(of_head, made_by=f"head@{first}")[row_name(its_soup), "centroid"]
-        names["head"] = HEAD
-        in_turn = _in_turn(of_head, report=report)
+    for key, head in _heads_of_answer(heads).items():
+        of_head = read_right(results / "heads" / f"{head}.parquet", made_by=f"head@{head}")
+        rows[key] = of_head[row_name(heads[head]["soup"]), "centroid"]
+        names[key] = HEADS[key]
+    in_turn = _in_turn(results / "heads", heads=heads, report=report)
     places = _datasets_by_role(roles)
     answers = {}
     for role, datasets in places.items():
@@ -175,17 +177,36 @@ def _rows_on(datasets: Sequence[str], *, rows: Mapping[str, Right]) -> dict[str,
     return there
 
 
-def _in_turn(path: Path, *, report: ReportParams) -> dict[str, np.ndarray]:
+def _heads_of_answer(heads: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Row of the answer -> name of its head: class means, and the first other head of params.yaml.
+
+    One head answers for all others, so that none is picked by its test accuracy.
+    """
+    named: dict[str, str] = {}
+    for name, head in heads.items():
+        named.setdefault("means" if head["kind"] == "means" else "head", name)
+    # The simpler one first.
+    return {key: named[key] for key in HEADS if key in named}
+
+
+def _in_turn(folder: Path, *, heads: Mapping[str, Mapping[str, Any]], report: ReportParams) -> dict[str, np.ndarray]:
     """Shares of right answers of each row on all labelled images, if stage `head` judged them in turn.
 
-    It does where the source has few test images, with the centroids of the head's own soup.
+    It does where the source has few test images: the texts, and heads like its own. The run's soup is judged, as a
+    centroid, beside a head of params.yaml that names it; all heads of a run judge the same images.
     """
-    about = store.table_attributes(path)
-    mode = judged_mode(report.soup, mode=report.mode)
-    is_judged_soup = about["soup"] == report.soup and mode == "centroid"
-    if not is_judged_soup:
-        return {}
-    return {row: np.array(shares) for row, shares in about["in_turn"].items()}
+    rows: dict[str, np.ndarray] = {}
+    if judged_mode(report.soup, mode=report.mode) != "centroid":
+        return rows
+    answering = _heads_of_answer(heads)
+    for name, head in heads.items():
+        beside = store.table_attributes(folder / f"{name}.parquet")["in_turn"]
+        if name == answering.get("head"):
+            rows |= {row: np.array(shares) for row, shares in beside.items() if row != "soup"}
+        if head["soup"] == report.soup and "soup" in beside:
+            rows["soup"] = np.array(beside["soup"])
+    # Without the soup, not all rows of the answer could be compared.
+    return rows if "soup" in rows else {}
 
 
 def _answer(

@@ -35,7 +35,7 @@ class RunParams(Sections):
     candidates: dict[str, Any]  # only compared, with the paper's and another run's
     soups: Soups
     finetune: FinetuneParams
-    heads: dict[Name, dict[str, Any]]  # only names and soups are needed
+    heads: dict[Name, dict[str, Any]]  # only names, kinds and soups are needed
     evaluate: EvaluateParams
     landscape: LandscapeParams
     report: ReportParams

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.rows import CLASS_NAME, in_order, judged_mode, judged_soups, row_name
+from wsoup.report.answer import HEADS
 from wsoup.report.labels import soup_title
 from wsoup.report.results import PLACES, Cells, Results
 from wsoup.report.run import FinishedRun
@@ -126,9 +127,10 @@ def _trained(run: FinishedRun) -> list[PaperRow]:
             rows.append(PaperRow(title, about, cells.texts, _of_answer(run, "finetuned"), is_runs=True))
         elif method.soup == CLASS_NAME.name:
             rows.append(PaperRow(f"{name}, finetuned", about, cells.texts, _means(run.results, cells)))
-    if "head" in run.judged.names:
-        about = about_head(shots=run.params.fewshot.shots)
-        rows.append(PaperRow(run.judged.title("head"), about, None, _of_answer(run, "head")))
+    for key in HEADS:
+        if key in run.judged.names:
+            about = about_head(shots=run.params.fewshot.shots)
+            rows.append(PaperRow(run.judged.title(key), about, None, _of_answer(run, key)))
     return rows
 
 

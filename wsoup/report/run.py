@@ -79,7 +79,7 @@ def load_run(sections: Mapping[str, Any], *, artifacts: Artifacts, origin: str) 
         artifacts.results,
         soups=params.soups,
         methods=soup_of_method,
-        heads={name: head["soup"] for name, head in params.heads.items()},
+        heads=params.heads,
         roles=results.roles,
         n_classes=n_classes,
         report=params.report,
