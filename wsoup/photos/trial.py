@@ -1,7 +1,7 @@
 """`wsoup try`: class names alone, 80 templates, a soup, class means or a head on a folder of labelled photos?
 
 Class means and the head learn from up to a number (shots) of each class's training photos; the head starts from class
-names, since a soup's texts made none better (docs/notes/evidence.md). The test photos judge. Which photos are
+names: from a soup it is no better on such photos (docs/notes/evidence.md). The test photos judge. Which photos are
 which is decided as for the pipeline (`wsoup.datasets.division`). The soup is a random sample of common words, which on
 photographs gained as much as any selection (docs/evidence.md), so that no row has seen a test photo.
 `wsoup.statistics.advice` decides, as for a pipeline's run; where few photos are held out, on all labelled ones in turn
