@@ -55,7 +55,7 @@ def test_prodas_descriptors_share_one_momentum_buffer(tiny_encoder, colours):
     comma = net.token_embedding.weight[ours.student.comma].detach()
     for step in range(12):
         pixels, labels = ours.batches.load(step)
-        images = F.normalize(net.encode_image(pixels), dim=-1)
+        images = F.normalize(net.encode_image(ours.batches.images.normalized(pixels)), dim=-1)
         texts = []
         for member in ((2 * step) % 4, (2 * step) % 4 + 1):
             x = net.token_embedding(tokens[labels]).detach()

@@ -147,7 +147,7 @@ def test_profiles_and_the_papers_tables_are_read_from_any_folder(in_tmp):
 
     assert run("profile", "demo")[1] == project.file("params.yaml").read_text()
     assert run("profile", "paper", "--data-root", "/data", "--gpt-descriptors", "none")[0] == 0
-    assert paper.read("zero_shot")[0]["method"] == "CLIP ZS"
+    assert paper.table_rows("zero_shot")[0]["method"] == "CLIP ZS"
 
 
 def test_the_package_contains_every_file_that_it_reads():
