@@ -60,8 +60,7 @@ def run_world(folder: Path, *, device: str, toy: bool) -> list[str]:
 
     def run(stage: str) -> None:
         start = time.perf_counter()
-        script, *item = stage.split()
-        _run([python, "-m", f"stages.{script}", *item], folder=folder, environment=environment)
+        _run([python, "stages", *stage.split()], folder=folder, environment=environment)
         seconds[stage] = time.perf_counter() - start
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -77,6 +76,7 @@ def waves(params: dict[str, Any]) -> list[list[str]]:
     """The stages, in groups whose members are independent of each other."""
     datasets, soups, methods = params["datasets"], params["soups"], params["finetune"]["methods"]
     return [
+        ["code"],
         [f"prepare {name}" for name in datasets],
         ["fewshot", "candidates", "evaluated", *(f"embed {name}" for name in datasets)],
         ["embed_train"],

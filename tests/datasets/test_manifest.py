@@ -15,7 +15,7 @@ import pytest
 from miniature import build_coop, draw, write_pickles
 from PIL import Image
 
-from wsoup.base.errors import DataError, MissingError, ParamsError
+from wsoup.base.errors import DataError, MissingError, ParamsError, WsoupError
 from wsoup.datasets import hashing, manifest
 from wsoup.datasets.listing import Listing, Split
 from wsoup.disk import cache_folder
@@ -40,6 +40,15 @@ def root(tmp_path: Path) -> Path:
         for i in range(2):
             draw(tmp_path / "set/test" / name / f"{i}.png")
     return tmp_path / "set"
+
+
+@pytest.mark.parametrize("layout", manifest.LAYOUTS)
+def test_every_layout_is_read(layout: str, tmp_path: Path) -> None:
+    """One without a branch would be refused as unknown, and named among the known ones."""
+    with pytest.raises(WsoupError) as error:
+        manifest.read_listing("mine", params=params(tmp_path, role="xd", layout=layout.lower()))
+    unread = f"wsoup/datasets/manifest.py: LAYOUTS names {layout}, and `_listed` does not read it"
+    assert "is not a layout" not in str(error.value), unread
 
 
 def test_a_source_lists_test_images_and_the_few_shot_images_of_all_seeds(root: Path) -> None:

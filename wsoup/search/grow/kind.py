@@ -2,7 +2,7 @@
 
 A kind is one module beside this one, with its settings, its algorithm, and how its members are counted. Stage
 `soup@<name>` depends on what the module of its kind means, so an edited or a new kind runs no soup of another kind
-again. `wsoup.search.grow.all_kinds` lists the kinds, and no stage depends on it.
+again; an edit of this module runs every soup. `wsoup.search.grow.all_kinds` lists the kinds; no stage depends on it.
 
 Growing soups go through candidates in order and accept each one that raises a value strictly (`rises`). Candidates are
 judged in speculative batches: a whole batch against what is there now, the first one that raises the value is accepted,
@@ -78,7 +78,8 @@ class AnySoup(Section):
 
     @property
     def reads_likelihood(self) -> bool:
-        """Whether its members depend on k2, whose last bits depend on the images of the other seeds."""
+        """Whether it uses column k2 of the ranking, whose last bits depend on the images of the other seeds; a search
+        that computes likelihoods itself does not."""
         return False
 
     @property
