@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from benchmarks.heads.photos import PhotoSet
-from wsoup.core.alignment import class_sums
 from wsoup.core.class_texts import normalize
 from wsoup.core.draws import named_generator
 from wsoup.core.soup import EncoderId
 from wsoup.heads.fewshot import FewShot
+from wsoup.heads.prototypes import class_means
 
 SIZES = (5, 10, 20, 45)
 """Classes of the folders that are drawn beside the whole set, where it has more than these."""
@@ -123,7 +123,7 @@ def _divided(photos: PhotoSet, *, styles: Sequence[PhotoSet], shots: int, equal:
         use[left[n_shots : n_shots + n_held_out]] = 2
         use[left[n_shots + n_held_out :]] = 3
     parts = [(photos.features[use == part], photos.labels[use == part]) for part in range(4)]
-    means = normalize(class_sums(*parts[0], n_classes=len(photos.class_names))).float()
+    means = class_means(*parts[0], n_classes=len(photos.class_names))
     for strength in STRENGTHS:
         texts = {row: normalize(features + strength * means) for row, features in photos.texts.items()}
         yield Folder(

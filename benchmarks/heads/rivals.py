@@ -13,9 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from wsoup.core.alignment import class_sums
-from wsoup.core.class_texts import normalize
 from wsoup.heads.fewshot import FewShot
+from wsoup.heads.prototypes import class_means
 
 Photos = tuple[Tensor, Tensor]
 """Features (n, D) and labels (n,)."""
@@ -43,9 +42,9 @@ ROUNDS_OF_TEXTS = 10
 MOMENTUM = 0.9
 
 
-def class_means(shots: FewShot, _: Photos) -> Logits:
+def nearest_mean(shots: FewShot, _: Photos) -> Logits:
     """The nearest mean of a class, without any text (Snell et al., arXiv 1703.05175)."""
-    means = normalize(class_sums(shots.features, shots.labels, n_classes=shots.n_classes))
+    means = class_means(shots.features, shots.labels, n_classes=shots.n_classes)
     return lambda features: features @ means.T
 
 
@@ -162,7 +161,7 @@ def lp_plus_plus(shots: FewShot, chosen_by: Photos) -> Logits:
 
 
 RIVALS: dict[str, Rival] = {
-    "class means": class_means,
+    "class means": nearest_mean,
     "Tip-Adapter": tip_adapter,
     "Tip-Adapter, chosen": tip_adapter_chosen,
     "LP++": lp_plus_plus,

@@ -21,6 +21,7 @@ from project import Project
 
 from wsoup.base.errors import StorageError
 from wsoup.disk import store
+from wsoup.disk.checked import write_checked
 from wsoup.finetune.tuned import save_tuned
 from wsoup.search.pools.lists import write_pool
 from wsoup.towers.features import ImageFeatures, write_features
@@ -89,7 +90,7 @@ WRITERS: dict[str, Callable[[Path], None]] = {
     "tuned": write_tuned,
     "table.parquet": write_table,
     "value.json": lambda path: store.write_json(path, {"x": "y" * BIG}),
-    "part.checked": lambda path: store.write_checked(path, bytes(BIG)),
+    "part.checked": lambda path: write_checked(path, bytes(BIG)),
     "pool.txt": lambda path: write_pool(path, ["x" * BIG]),
 }
 FOLDERS, FILES = ("features.zarr", "tuned"), ("table.parquet", "value.json", "part.checked", "pool.txt")

@@ -23,6 +23,7 @@ from project import ROOT
 
 from wsoup.base.errors import MismatchError, MissingError, StorageError
 from wsoup.disk import cache_folder, checksums, store
+from wsoup.disk.checked import read_checked, write_checked
 from wsoup.towers.features import ROWS_PER_SHARD, ImageFeatures, open_features, read_features, write_features
 
 ENCODER = {"model": "m", "pretrained": "p", "config": "c", "weights": "w", "quick_gelu": False, "precision": "fp32"}
@@ -348,8 +349,8 @@ def test_a_missing_column_is_one_clear_error(tmp_path):
 def test_checked_bytes_are_read_as_written_or_are_an_error(tmp_path):
     path = tmp_path / "x"
     for payload in (b"", b"\n", bytes(range(256))):
-        store.write_checked(path, payload)
-        assert store.read_checked(path) == payload
+        write_checked(path, payload)
+        assert read_checked(path) == payload
     whole = path.read_bytes()
     damaged = [whole[:i] for i in range(0, len(whole), 7)]
     damaged += [whole[:i] + bytes([whole[i] ^ 4]) + whole[i + 1 :] for i in range(0, len(whole), 7)]
@@ -357,10 +358,10 @@ def test_checked_bytes_are_read_as_written_or_are_an_error(tmp_path):
     for data in damaged:
         path.write_bytes(data)
         with pytest.raises(MismatchError, match="x is damaged: its checksum is not that of its bytes"):
-            store.read_checked(path)
+            read_checked(path)
     path.unlink()
     with pytest.raises(MissingError, match="x does not exist"):
-        store.read_checked(path)
+        read_checked(path)
 
 
 def test_a_flipped_bit_of_a_checked_object_is_noticed_or_changes_nothing(tmp_path):

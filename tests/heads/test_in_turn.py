@@ -10,6 +10,7 @@ import torch
 from wsoup.heads import in_turn
 from wsoup.heads.fewshot import FewShot
 from wsoup.heads.in_turn import CLASS_MEANS, DRAWS, HEAD, each_once, judged_in_turn
+from wsoup.report.answer import HEADS
 from wsoup.statistics import advice
 
 NAMES = ["left", "right"]
@@ -77,6 +78,7 @@ def test_a_photo_that_every_head_has_seen_is_left_out():
 
 def test_the_row_of_the_heads_is_called_as_advice_calls_it():
     assert HEAD == advice.HEAD
+    assert HEADS == {"means": CLASS_MEANS, "head": HEAD}
 
 
 def test_copies_and_pictures_in_two_classes_are_not_judged():

@@ -10,7 +10,7 @@ import torch
 from finetune_cases import METHODS, draw_colours, finetune_params
 
 from wsoup.base.errors import LONGEST, ModelError, ParamsError
-from wsoup.disk.store import read_checked
+from wsoup.disk.checked import read_checked
 from wsoup.finetune.train import Trainer
 from wsoup.finetune.training_set import TrainingSet
 from wsoup.images.features import encode_files

@@ -81,7 +81,7 @@ class Scores:
     def predicted(self) -> Tensor:
         """The label with the highest score, the lowest among equal ones: (P, N) int32."""
         labels = torch.empty(self._shape, dtype=torch.int32, device=self.image_features.device)
-        for group, block, scores in self._blocks():
+        for group, block, scores in self.blocks():
             labels[group, block] = scores.argmax(dim=2).T.int()
         return labels
 
@@ -121,7 +121,7 @@ class Scores:
     def against_in_float32(self, labels: Tensor, *, near_tie: float = NEAR_TIE) -> Decisions:
         """`against` from all scores in float32."""
         right, near = torch.empty(2, *self._shape, dtype=torch.bool, device=labels.device)
-        for group, block, scores in self._blocks():
+        for group, block, scores in self.blocks():
             own, best, wins = own_against_others(scores, labels[block])
             right[group, block] = wins.T
             near[group, block] = near_ties(own, best, within=near_tie).T
@@ -131,7 +131,7 @@ class Scores:
     def _shape(self) -> tuple[int, int]:
         return len(self.classifiers), len(self.image_features)
 
-    def _blocks(self) -> Iterator[tuple[slice, slice, Tensor]]:
+    def blocks(self) -> Iterator[tuple[slice, slice, Tensor]]:
         """Groups of classifiers, blocks of images, and their scores (n, p, C).
 
         The texts of a group stay in the CPU's cache, and blocks of images bound the memory for scores.

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from wsoup.base.errors import MismatchError, MissingError
 from wsoup.datasets.hashing import STAMP, hashed, stamps_of
 from wsoup.disk import cache_folder, store
+from wsoup.disk.checked import read_checked, write_checked
 
 _STAMPS = [(name, pa.int64()) for name in STAMP]
 SCHEMA = pa.schema([("path", pa.string()), *_STAMPS, ("size", pa.int64()), ("digest", pa.string())])
@@ -57,14 +58,14 @@ def of_images(root: str, paths: Sequence[str], *, origin: str) -> tuple[list[int
         others = known.filter(pc.invert(listed_here))
         payload = io.BytesIO()
         pq.write_table(pa.concat_tables([table, others]), payload, compression="zstd")
-        store.write_checked(cache, payload.getvalue())
+        write_checked(cache, payload.getvalue())
     return sizes, hexes
 
 
 def _read(cache: Path) -> pa.Table:
     """Digests of one root from earlier runs; empty where there are none, or the file is damaged."""
     try:
-        return pq.read_table(io.BytesIO(store.read_checked(cache)))
+        return pq.read_table(io.BytesIO(read_checked(cache)))
     except MissingError:
         return SCHEMA.empty_table()
     except MismatchError as error:

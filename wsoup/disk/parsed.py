@@ -1,19 +1,18 @@
 """What source files were parsed to, kept by their bytes: parsing all of wsoup takes longer than most stages start.
 
-In one JSON file of the cache folder, which is written only there where wsoup has made that folder. It has a checksum,
-and belongs to one version of what makes it.
+In one JSON file of the cache folder, which is written only there where wsoup has made that folder. It belongs to one
+version of what makes it.
 """
 
-import hashlib
 import json
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
 from typing import NamedTuple
 
-from wsoup.base.errors import StorageError
-from wsoup.disk.atomic import replacing
+from wsoup.base.errors import MismatchError, MissingError, StorageError
 from wsoup.disk.cache_folder import cache_dir
+from wsoup.disk.checked import read_checked, write_checked
 
 FILE = "parsed.json"
 
@@ -30,14 +29,11 @@ class Parsed(NamedTuple):
 def kept(maker: str) -> dict[str, Parsed]:
     """What is known, by SHA-256 of a file's bytes; `maker` says which version of the parsing code made it."""
     try:
-        digest, _, content = (cache_dir() / FILE).read_text(encoding="utf-8").partition("\n")
-        if digest != _checksum(content):
-            return {}
-        stored = json.loads(content)
+        stored = json.loads(read_checked(cache_dir() / FILE))
         if stored["maker"] != maker:
             return {}
         return {key: Parsed(*values) for key, values in stored["parsed"].items()}
-    except (OSError, ValueError, KeyError, TypeError):  # none, or damaged
+    except (MissingError, MismatchError, ValueError, KeyError, TypeError):  # none, or damaged
         return {}
 
 
@@ -48,9 +44,5 @@ def keep(maker: str, *, used: Iterable[str]) -> None:
     known = kept(maker)
     content = json.dumps({"maker": maker, "parsed": {key: known[key] for key in sorted(used)}})
     # A folder that cannot be written to costs time, and is no fault.
-    with suppress(OSError, StorageError), replacing(cache_dir() / FILE, lasting=False) as temporary:
-        temporary.write_text(f"{_checksum(content)}\n{content}", encoding="utf-8")
-
-
-def _checksum(content: str) -> str:
-    return hashlib.sha256(content.encode()).hexdigest()
+    with suppress(OSError, StorageError):
+        write_checked(cache_dir() / FILE, content.encode())

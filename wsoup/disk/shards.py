@@ -17,8 +17,9 @@ from pathlib import Path
 
 from wsoup.base.errors import MismatchError
 from wsoup.disk.cache_folder import cache_dir
+from wsoup.disk.checked import read_checked, write_checked
 from wsoup.disk.code import digest, modules, packages
-from wsoup.disk.store import fingerprint, read_checked, write_checked
+from wsoup.disk.store import fingerprint
 
 KEPT_BYTES = 1 << 30
 """Larger shards of a finished stage are not kept."""

@@ -1,4 +1,4 @@
-"""The formats of what is on disk: JSON, Parquet, named arrays, bytes with a checksum; all written atomically.
+"""The formats of what is on disk: JSON, Parquet, named arrays; all written atomically.
 
 The bytes depend on the content and on the libraries that compress it: Parquet has fixed row groups, zstd and no time
 stamps, JSON has sorted keys.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +20,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from wsoup.base import remote
-from wsoup.base.errors import DataError, MismatchError, MissingError, WsoupError, one_line
+from wsoup.base.errors import MismatchError, MissingError, WsoupError, one_line
 from wsoup.disk import checksums
 from wsoup.disk.atomic import replacing, write_bytes
 from wsoup.disk.files import LARGEST_FILE, read_file
@@ -41,34 +40,6 @@ def require(path: str | Path, *, made_by: str) -> Path:
     if not Path(path).exists():
         raise MissingError(f"{path} does not exist; it is made by stage {made_by!r}: run `dvc repro {made_by}`")
     return Path(path)
-
-
-# ------------------------------------------------------------------------------------------- bytes with a checksum
-
-
-def write_checked(path: str | Path, payload: bytes) -> None:
-    """Write bytes after their SHA-256, for caches that must detect damage, for example by a power cut."""
-    with replacing(path, lasting=False) as temporary, temporary.open("wb") as file:
-        file.write(hashlib.sha256(payload).hexdigest().encode() + b"\n")
-        file.write(payload)
-
-
-def read_checked(path: str | Path) -> bytes:
-    """Read what `write_checked` wrote.
-
-    Raises:
-        MissingError: no such file.
-        MismatchError: unreadable, damaged, or not of this kind.
-    """
-    try:
-        data = read_file(str(path), largest=sys.maxsize)
-    except DataError as error:
-        raise MismatchError(str(error)) from None
-    digest = data[:64]
-    payload = data[65:]  # after a line feed
-    if hashlib.sha256(payload).hexdigest().encode() != digest:
-        raise MismatchError(f"{path} is damaged: its checksum is not that of its bytes")
-    return payload
 
 
 # ---------------------------------------------------------------------------------------------------------- JSON

@@ -9,7 +9,8 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from wsoup.disk.store import read_checked, text_as_array, text_of_array, write_checked
+from wsoup.disk.checked import read_checked, write_checked
+from wsoup.disk.store import text_as_array, text_of_array
 
 VALUES = "state"
 """Name of the tensor that holds what is no tensor, as the bytes of a JSON text."""

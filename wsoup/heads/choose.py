@@ -65,7 +65,8 @@ def choose(shots: FewShot, *, kind: str) -> Chosen:
     labels = shots.labels[shots.folds >= 0]
     # The only table of images by classes, used again and again: a new one might not fit where the last one was.
     table = torch.empty(len(labels), shots.n_classes, dtype=torch.float64)
-    parts = [_best_setting(shots, kind=of_part, table=table) for of_part in PARTS[kind]]
+    expected = photos_per_text(shots)
+    parts = [_best_setting(shots, kind=of_part, expected=expected, table=table) for of_part in PARTS[kind]]
     scales = [1.0]
     if len(parts) > 1:
         scales = [1 / (len(parts) * part.temperature) for part in parts]
@@ -102,11 +103,13 @@ class _Choice:
     """Minus the log of the setting's probability given these logits, but for a constant."""
 
 
-def _best_setting(shots: FewShot, *, kind: type[Setting], table: Tensor) -> _Choice:
-    """The best setting of a kind; `table` (n, C) of the left-out images is overwritten."""
+def _best_setting(shots: FewShot, *, kind: type[Setting], expected: float, table: Tensor) -> _Choice:
+    """The best setting of a kind, given how many photos a text is expected to count as.
+
+    `table` (n, C) of the left-out images is overwritten.
+    """
     labels = shots.labels[shots.folds >= 0]
     left_out = kind.left_out(shots)
-    expected = photos_per_text(shots)
     if not len(labels):
         return _Choice(kind.of(expected), left_out)
     # First all settings are counted, block by block. Then logits are made again for those that are left.

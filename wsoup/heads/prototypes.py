@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 
-import torch
 from torch import Tensor
 
 from wsoup.core.alignment import class_sums
@@ -59,8 +58,8 @@ class Prototypes:
 
 
 @dataclass(frozen=True)
-class PrototypesLeftOut:
-    """`Prototypes` without each fold, whose images are subtracted from the sums of their classes."""
+class MeansLeftOut:
+    """Class means without each fold, whose images are subtracted from the sums of their classes."""
 
     shots: FewShot
 
@@ -69,12 +68,21 @@ class PrototypesLeftOut:
         """Sums of all images of each class, (C, D)."""
         return class_sums(self.shots.features, self.shots.labels, n_classes=self.shots.n_classes)
 
+    def means(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """The images of each fold, and the class means (C, D) of all others."""
+        for fold in self.shots.rows_of_folds:
+            features, labels = self.shots.features[fold], self.shots.labels[fold]
+            of_fold = class_sums(features, labels, n_classes=self.shots.n_classes)
+            yield fold, normalize(self.sums - of_fold)
+
+
+class PrototypesLeftOut(MeansLeftOut):
+    """`Prototypes` without each fold."""
+
     def logits(self, settings: Sequence[Prototypes]) -> Iterator[tuple[Prototypes, Tensor, Tensor]]:
         """See `wsoup.heads.kinds.LeftOut`."""
         shots = self.shots
-        for fold in shots.rows_of_folds:
-            of_fold = class_sums(shots.features[fold], shots.labels[fold], n_classes=shots.n_classes)
-            means = normalize(self.sums - of_fold)
+        for fold, means in self.means():
             for rows in fold.split(BLOCK):
                 features = shots.features[rows]
                 texts = shots.text_logits(features)
@@ -112,18 +120,12 @@ class ClassMeans:
         return shots.logit_scale * class_means(shots.features, shots.labels, n_classes=shots.n_classes).T
 
 
-@dataclass(frozen=True)
-class ClassMeansLeftOut:
+class ClassMeansLeftOut(MeansLeftOut):
     """`ClassMeans` without each fold."""
-
-    shots: FewShot
 
     def logits(self, settings: Sequence[ClassMeans]) -> Iterator[tuple[ClassMeans, Tensor, Tensor]]:
         """See `wsoup.heads.kinds.LeftOut`."""
         shots = self.shots
-        for fold in shots.rows_of_folds:
-            others = torch.ones(len(shots.labels), dtype=torch.bool)
-            others[fold] = False
-            means = class_means(shots.features[others], shots.labels[others], n_classes=shots.n_classes)
+        for fold, means in self.means():
             for setting, rows in product(settings, fold.split(BLOCK)):
                 yield setting, rows, shots.logit_scale * shots.features[rows] @ means.T

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from wsoup.core.member import Member
-from wsoup.core.soup import Soup
 from wsoup.heads.head import Head
 from wsoup.heads.in_turn import CLASS_MEANS, each_once, judged_in_turn
 from wsoup.heads.zero_shot import class_texts, prompt_texts
@@ -44,7 +42,7 @@ def rows_in_turn(
     template = source.template
     names = source.class_names
     encoder = source.text_encoder
-    class_name = Soup("class_name", seed, template, head.encoder, (Member(""),))
+    class_name = head.soup.class_name_soup()
     texts = {
         "class_name": class_texts(class_name, template=template, class_names=names, text_encoder=encoder),
         "templates": prompt_texts(prompts, text_encoder=encoder),

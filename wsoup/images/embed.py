@@ -22,6 +22,7 @@ import numpy as np
 from wsoup.base import remote
 from wsoup.base.errors import DataError, MismatchError
 from wsoup.disk import store
+from wsoup.disk.checked import read_checked
 from wsoup.disk.files import PRETRAINED, Artifacts
 from wsoup.disk.shards import Owner, Shard
 from wsoup.images.features import Encoded, encode_files
@@ -114,7 +115,7 @@ class _Finished:
         rows = np.full(len(unique), NOWHERE)
         for path in paths:
             with suppress(MismatchError, KeyError):  # damaged, or the shard of something else
-                _, held, made_with = _unpacked(store.read_checked(path), origin=path)
+                _, held, made_with = _unpacked(read_checked(path), origin=path)
                 halves = np.array(held, dtype=unique.dtype)
                 at = np.searchsorted(unique, halves).clip(max=len(unique) - 1)
                 is_listed = unique[at] == halves
@@ -164,7 +165,7 @@ class _Gathered:
 
     def _read(self, shard: int) -> np.ndarray:
         path = self.finished.paths[shard]
-        encoded, _, _ = _unpacked(store.read_checked(path), origin=path)
+        encoded, _, _ = _unpacked(read_checked(path), origin=path)
         return encoded.features[self.name][:]
 
 

@@ -233,7 +233,7 @@ def trial(photos: LabelledPhotos, *, encoder: Encoder) -> Trial:
     else:
         shots, note = _few_shot(photos, features, shown=shown, texts=texts[CLASS_NAME], encoder=encoder)
         for row, kind in HEAD_KINDS.items():
-            heads[row] = _head(photos, shots, kind=kind, note=note, encoder=encoder)
+            heads[row] = _head(photos, shots, kind=kind, soup=soup.class_name_soup(), note=note)
             classifiers[row] = Classifier.of_head(heads[row])
     in_turn = None
     if heads and int(held_out.sum()) < FEW:
@@ -290,13 +290,11 @@ def _few_shot(
     return checked(features[shown], photos.labels[shown], texts=texts.T, logit_scale=scale, names=photos.class_names)
 
 
-def _head(photos: LabelledPhotos, shots: FewShot, *, kind: str, note: str, encoder: Encoder) -> Head:
-    """A head of a kind, which starts from the class names."""
-    bare = (Member(""),)
-    soup = Soup("class_name", photos.seed, photos.template, encoder.id, bare, preprocessing=encoder.preprocessing)
+def _head(photos: LabelledPhotos, shots: FewShot, *, kind: str, soup: Soup, note: str) -> Head:
+    """A head of a kind, which starts from the texts of a soup."""
     names = photos.class_names
     return best_head(
-        shots, kind=kind, soup=soup, template=photos.template, class_names=names, encoder=encoder.id, note=note
+        shots, kind=kind, soup=soup, template=soup.template, class_names=names, encoder=soup.encoder, note=note
     )
 
 

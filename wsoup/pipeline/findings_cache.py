@@ -12,6 +12,7 @@ from pathlib import Path
 
 from wsoup.base.errors import MismatchError, MissingError
 from wsoup.disk import cache_folder, code, store
+from wsoup.disk.checked import read_checked, write_checked
 from wsoup.pipeline.downloads import downloaded
 from wsoup.pipeline.finding import Finding
 from wsoup.pipeline.params import Params
@@ -32,7 +33,7 @@ def cached_findings(name: str, *, inputs: object, look: Callable[[], Iterable[Fi
     packages = code.installed() | {package: _version(package) for package in OPTIONAL}
     key = store.fingerprint([inputs, code.digest(code.library()), packages])
     with suppress(MissingError, MismatchError):
-        kept = json.loads(store.read_checked(file))
+        kept = json.loads(read_checked(file))
         if kept["key"] == key:
             return [Finding(*finding) for finding in kept["findings"]]
     findings = list(look())
@@ -41,7 +42,7 @@ def cached_findings(name: str, *, inputs: object, look: Callable[[], Iterable[Fi
         with suppress(OSError):
             cache_folder.make_cache_dir()
             code.keep_parsed()
-            store.write_checked(file, json.dumps({"key": key, "findings": findings}).encode())
+            write_checked(file, json.dumps({"key": key, "findings": findings}).encode())
     return findings
 
 

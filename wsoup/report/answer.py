@@ -135,11 +135,12 @@ def judge_run(
         method_soup = methods[report.method]
         names["finetuned"] = f"{report.method}, finetuned"
         rows["finetuned"] = _right_of_method(results, report.method, soup=method_soup, report=report)
-    for key, head in _heads_of_answer(heads).items():
+    answering = _heads_of_answer(heads)
+    for key, head in answering.items():
         of_head = read_right(results / "heads" / f"{head}.parquet", made_by=f"head@{head}")
         rows[key] = of_head[row_name(heads[head]["soup"]), "centroid"]
         names[key] = HEADS[key]
-    in_turn = _in_turn(results / "heads", heads=heads, report=report)
+    in_turn = _in_turn(results / "heads", heads=heads, first=answering.get("head"), report=report)
     places = _datasets_by_role(roles)
     answers = {}
     for role, datasets in places.items():
@@ -189,19 +190,21 @@ def _heads_of_answer(heads: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     return {key: named[key] for key in HEADS if key in named}
 
 
-def _in_turn(folder: Path, *, heads: Mapping[str, Mapping[str, Any]], report: ReportParams) -> dict[str, np.ndarray]:
+def _in_turn(
+    folder: Path, *, heads: Mapping[str, Mapping[str, Any]], first: str | None, report: ReportParams
+) -> dict[str, np.ndarray]:
     """Shares of right answers of each row on all labelled images, if stage `head` judged them in turn.
 
     It does where the source has few test images: the texts, and heads like its own. The run's soup is judged, as a
-    centroid, beside a head of params.yaml that names it; all heads of a run judge the same images.
+    centroid, beside a head of params.yaml that names it; all heads of a run judge the same images. `first` is the
+    head of the answer.
     """
     rows: dict[str, np.ndarray] = {}
     if judged_mode(report.soup, mode=report.mode) != "centroid":
         return rows
-    answering = _heads_of_answer(heads)
     for name, head in heads.items():
         beside = store.table_attributes(folder / f"{name}.parquet")["in_turn"]
-        if name == answering.get("head"):
+        if name == first:
             rows |= {row: np.array(shares) for row, shares in beside.items() if row != "soup"}
         if head["soup"] == report.soup and "soup" in beside:
             rows["soup"] = np.array(beside["soup"])

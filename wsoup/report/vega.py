@@ -6,7 +6,8 @@ from importlib.metadata import version
 import vl_convert
 
 from wsoup.base.errors import MismatchError, MissingError
-from wsoup.disk import cache_folder, store
+from wsoup.disk import cache_folder
+from wsoup.disk.checked import read_checked, write_checked
 
 
 def vega_script() -> str:
@@ -17,10 +18,10 @@ def vega_script() -> str:
     """
     file = cache_folder.cache_dir() / "page" / f"vega-{version('vl-convert-python')}.js"
     with suppress(MissingError, MismatchError):
-        return store.read_checked(file).decode()
+        return read_checked(file).decode()
     script = vl_convert.javascript_bundle()  # type: ignore[call-arg]  # its stub asks for what is optional
     # A folder that cannot be written to costs time, and no page.
     with suppress(OSError):
         cache_folder.make_cache_dir()
-        store.write_checked(file, script.encode())
+        write_checked(file, script.encode())
     return script

@@ -8,11 +8,12 @@ best, so it is small where the class name says little. Source: this project; doc
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
-from wsoup.core.linear import Linear
-from wsoup.core.scoring import AtOnce, suited_to
+from wsoup.core.scoring import AtOnce, Scores, suited_to
 
 SCALES = tuple(5 * 1.15**step for step in range(26))
 """Logit scales to choose from, 5 to 165. A scale of 0 would make all texts equal where class names know nothing."""
@@ -34,19 +35,14 @@ def log_likelihoods(
         (P, N) float32, at most 0.
     """
     at_once = at_once or suited_to(labels.device)
-    n_candidates, n_classes, _ = text_features.shape
-    together = max(1, min(n_candidates, at_once.texts // max(1, n_classes)))
-    n_images = max(1, at_once.softmax // (together * max(1, n_classes)))
-    of_label = text_features.new_empty(n_candidates, len(labels))
-    for first in range(0, n_candidates, together):
-        texts = text_features[first : first + together]
-        cosines = Linear(texts.flatten(0, 1), None, dtype=texts.dtype)
-        for start in range(0, len(labels), n_images):
-            x, y = image_features[start : start + n_images], labels[start : start + n_images]
-            logits = scale * cosines(x).view(len(x), len(texts), n_classes)
-            place = y[:, None, None].expand(-1, len(texts), 1)
-            own = logits.gather(2, place)[..., 0]
-            of_label[first : first + together, start : start + n_images] = (own - logits.logsumexp(dim=2)).T
+    # Blocks of so few scores that a softmax finds them in the cache.
+    scores = Scores(image_features, text_features, at_once=replace(at_once, scores=at_once.softmax))
+    of_label = text_features.new_empty(len(text_features), len(labels))
+    for group, block, cosines in scores.blocks():
+        logits = scale * cosines  # (n, p, C)
+        place = labels[block, None, None].expand(-1, logits.shape[1], 1)
+        own = logits.gather(2, place)[..., 0]
+        of_label[group, block] = (own - logits.logsumexp(dim=2)).T
     return of_label
 
 
