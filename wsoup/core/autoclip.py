@@ -1,0 +1,55 @@
+"""AutoCLIP: texts weighted for each image by the image's own scores (Metzen et al. 2023, arXiv 2309.16414, section 3).
+
+Of an image's scores s_kj for class k with text j, all texts weigh the same at first. One step of gradient ascent on
+logsumexp_k(sum_j w_j s_kj), in the logits of w, favours texts that fit the image with the classes that it may be of. The
+step is as long as makes the entropy of w the share `BETA` of the largest, log M.
+
+As in the authors' code (boschresearch/autoclip, auto_clip_simulated.py), scores are cosines without a logit scale. That
+code looks for the step by bisection, and so does this; here the gradient is first brought to the range 0 to 1, which
+only changes the unit of the step.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+BETA = 0.85
+"""Share of the largest entropy that weights have, the paper's for all models and datasets."""
+LONGEST = 64.0
+"""Step at which every text but the best has the weight 0 in float32, if the best is alone."""
+HALVINGS = 24
+
+
+def autoclip_weights(scores: Tensor) -> Tensor:
+    """Weights of M texts for each of n images, summing to 1: (n, M, C) cosines -> (n, M).
+
+    Texts with equal gradients weigh the same. If so many share the largest that the entropy cannot fall to `BETA`, they
+    share all of the weight.
+    """
+    n_texts = scores.shape[1]
+    likely = scores.mean(dim=1).softmax(dim=1)  # (n, C)
+    # With equal weights the gradient is this minus its mean, over M: neither changes the direction of the step.
+    gradient = torch.einsum("nc,nmc->nm", likely, scores)
+    least = gradient.amin(dim=1, keepdim=True)
+    spread = gradient.amax(dim=1, keepdim=True) - least
+    in_unit_range = (gradient - least) / spread.clamp_min(torch.finfo(scores.dtype).tiny)
+    return (_step(in_unit_range, entropy=BETA * math.log(n_texts)) * in_unit_range).softmax(dim=1)
+
+
+def autoclip_scores(scores: Tensor) -> Tensor:
+    """Scores of n images for C classes, each text weighted for the image: (n, M, C) -> (n, C)."""
+    return torch.einsum("nm,nmc->nc", autoclip_weights(scores), scores)
+
+
+def _step(gradient: Tensor, *, entropy: float) -> Tensor:
+    """The step whose weights have this entropy, for each image: (n, M) in the range 0 to 1 -> (n, 1)."""
+    short = gradient.new_zeros(len(gradient), 1)
+    long = gradient.new_full((len(gradient), 1), LONGEST)
+    for _ in range(HALVINGS):
+        middle = (short + long) / 2
+        log_weights = (middle * gradient).log_softmax(dim=1)
+        is_too_short = -(log_weights.exp() * log_weights).sum(dim=1, keepdim=True) > entropy
+        short = torch.where(is_too_short, middle, short)
+        long = torch.where(is_too_short, long, middle)
+    return long
