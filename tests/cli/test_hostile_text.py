@@ -22,8 +22,8 @@ from wsoup.base.errors import PoolError
 from wsoup.cli.common import Terminal
 from wsoup.core.member import Member, Step
 from wsoup.core.soup import Soup
+from wsoup.evaluate.class_means import mean_texts
 from wsoup.evaluate.classifiers import check_rows
-from wsoup.evaluate.counts import mean_texts
 from wsoup.evaluate.rows import Row
 from wsoup.evaluate.testsets import TestSet
 from wsoup.photos.classify import Prediction

@@ -14,10 +14,11 @@ from heads_cases import on_a_circle
 from torch.nn import functional as F
 
 from wsoup.core.class_texts import normalize
-from wsoup.evaluate import counts
+from wsoup.evaluate import class_means
 from wsoup.evaluate.answers import answer
+from wsoup.evaluate.class_means import mean_texts, mean_weights
 from wsoup.evaluate.classifiers import class_rows
-from wsoup.evaluate.counts import answers_of, count, evaluate, mean_texts, mean_weights, tokens_stored
+from wsoup.evaluate.counts import answers_of, count, evaluate, tokens_stored
 from wsoup.evaluate.rows import Material, Row
 from wsoup.evaluate.testsets import TestSet
 from wsoup.texts.encoder import PromptEncoder
@@ -106,14 +107,14 @@ def test_gpt_and_ensemble_rows_equal_their_plain_means(tiny_encoder, counted, te
 def test_prompts_by_class_need_no_memory_for_classes_times_prompts(texts, monkeypatch):
     """10,000 classes with 80 templates each would be 32 GB of weights."""
     row = Row("templates", (1,), (), prompts=tuple((f"a {name}.", f"an old {name}.", "a.") for name in NAMES))
-    whole = counts.mean_prompts(row, text_encoder=texts)
-    monkeypatch.setattr(counts, "CLASS_PROMPTS", 1)
+    whole = class_means.mean_prompts(row, text_encoder=texts)
+    monkeypatch.setattr(class_means, "CLASS_PROMPTS", 1)
     sizes = []
-    plain = counts.mean_weights
+    plain = class_means.mean_weights
     monkeypatch.setattr(
-        counts, "mean_weights", lambda groups, texts: sizes.append(len(texts)) or plain(groups, texts=texts)
+        class_means, "mean_weights", lambda groups, texts: sizes.append(len(texts)) or plain(groups, texts=texts)
     )
-    assert torch.allclose(counts.mean_prompts(row, text_encoder=texts), whole, atol=1e-6)
+    assert torch.allclose(class_means.mean_prompts(row, text_encoder=texts), whole, atol=1e-6)
     assert sizes == [3] * len(NAMES)
 
 
@@ -174,5 +175,5 @@ def test_a_resume_key_holds_everything_that_decides_a_block(texts, tests, monkey
 def test_blocks_of_class_prompts_change_nothing(texts, tests, monkeypatch):
     rows = [Row("soup", (1,), ("sharp", "old"))]
     whole = mean_texts(rows, tests=tests, text_encoder=texts).means
-    monkeypatch.setattr(counts, "CLASS_PROMPTS", 2)
+    monkeypatch.setattr(class_means, "CLASS_PROMPTS", 2)
     torch.testing.assert_close(mean_texts(rows, tests=tests, text_encoder=texts).means, whole)

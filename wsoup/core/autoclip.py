@@ -1,8 +1,8 @@
 """AutoCLIP: texts weighted for each image by the image's own scores (Metzen et al. 2023, arXiv 2309.16414, section 3).
 
 Of an image's scores s_kj for class k with text j, all texts weigh the same at first. One step of gradient ascent on
-logsumexp_k(sum_j w_j s_kj), in the logits of w, favours texts that fit the image with the classes that it may be of. The
-step is as long as makes the entropy of w the share `BETA` of the largest, log M.
+logsumexp_k(sum_j w_j s_kj), in the logits of w, favours texts that fit the image with the classes that it may be of.
+Its length makes the entropy of w the share `BETA` of the largest, log M.
 
 As in the authors' code (boschresearch/autoclip, auto_clip_simulated.py), scores are cosines without a logit scale. That
 code looks for the step by bisection, and so does this; here the gradient is first brought to the range 0 to 1, which

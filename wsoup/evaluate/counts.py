@@ -1,39 +1,16 @@
-"""From texts to counts: every classifier on every dataset, each prompt encoded once.
+"""Counts of rows: what each makes of every dataset in every mode, as lines of a table."""
 
-A classifier (a row of the paper's tables) is a set of texts for each class. Both ways of using it need only the mean
-text feature of each class: the score mean is the cosine with that mean, the centroid its normalised direction
-(`wsoup.core.class_texts`). So all rows are collected first, each distinct text is encoded once with each distinct class
-prompt of all datasets, and every block of features is added to the rows that use its texts, then dropped.
-
-The token offset trick puts t null tokens before the descriptor, as in the paper's example: "a photo of a dog, ! ! ! ! !
-which may be large or small." The authors' code (Chris210634/word_soups, source/models.py) keeps the period and the
-end-of-text token of the bare prompt before them.
-"""
-
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
-import torch
-from torch import Tensor
 
-from wsoup.core import prompts
 from wsoup.core.modes import MODES
-from wsoup.disk import store
-from wsoup.disk.shards import Shard
 from wsoup.evaluate.answers import Answers, answer
-from wsoup.evaluate.classifiers import check_rows
+from wsoup.evaluate.class_means import Classifiers
 from wsoup.evaluate.rows import Row
-from wsoup.evaluate.testsets import COUNTS, WHERE, ClassPrompts, TestSet
-from wsoup.runtime.work import finish_by_key
-from wsoup.texts.encoder import PromptEncoder
+from wsoup.evaluate.testsets import COUNTS, WHERE, TestSet
 from wsoup.texts.tokens import Tokenizer, token_lengths
-from wsoup.towers.run import Run
 
-CLASS_PROMPTS = 1024
-"""Class prompts in one shard, each encoded with every text of every row; classes at a time, if each has own prompts."""
 SCHEMA = pa.schema(
     [
         ("method", pa.string()),
@@ -51,165 +28,6 @@ SCHEMA = pa.schema(
         ("uniformity", pa.float64()),
     ]
 )
-
-
-@dataclass(frozen=True)
-class Classifiers:
-    """Rows with their mean text features.
-
-    Attributes:
-        rows: R rows with shared texts.
-        prompts: S class prompts.
-        means: (R, S, D) float32.
-        by_class: rows with prompts by class, and their mean text features (C, D).
-    """
-
-    rows: Sequence[Row]
-    prompts: ClassPrompts
-    means: Tensor
-    by_class: Sequence[tuple[Row, Tensor]] = ()
-
-    def of(self, test: TestSet) -> list[tuple[Row, Tensor]]:
-        """The rows of one dataset, each with the mean text features of its classes (C, D)."""
-        of_classes = self.means[:, self.prompts.of(test)]  # (R, C, D)
-        rows = list(zip(self.rows, of_classes, strict=True))
-        rows += [(row, mean) for row, mean in self.by_class if row.dataset == test.name]
-        return rows
-
-
-PartKey = tuple[Literal["stems", "row"], int]
-"""A block of class prompts by its first position, or a row with prompts by class by its index."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """Mean text features that are computed at one go, and kept for a run after a kill.
-
-    Attributes:
-        inputs: everything that they depend on but the encoder, as JSON values.
-        compute: gives them.
-    """
-
-    inputs: Sequence[object]
-    compute: Callable[[], Tensor]
-
-
-def mean_texts(
-    rows: Sequence[Row],
-    *,
-    tests: Sequence[TestSet],
-    text_encoder: PromptEncoder,
-    run: Run | None = None,
-    label: str = "",
-) -> Classifiers:
-    """Compute the mean text features of all rows, in blocks of class prompts, and of single rows with prompts by class.
-
-    Args:
-        rows: all rows.
-        tests: the datasets.
-        text_encoder: encodes the texts.
-        run: keeps finished parts for a run after a kill; its encoder is the model of `text_encoder`. None keeps none.
-        label: of the progress bar.
-
-    Raises:
-        PoolError: a text exceeds the model's context, see `check_rows`.
-    """
-    # Before anything is encoded: a text that is too long must not show after hours.
-    check_rows(rows, tests=tests, tokenizer=text_encoder.tokenizer)
-    classes = ClassPrompts(tests)
-    shared = [row for row in rows if row.dataset is None]
-    by_class = [row for row in rows if row.dataset is not None]
-    # Rows of all seeds together: by seed, sums would round otherwise and move counts of near ties.
-    deciding = [[row.texts, row.offsets, row.offset_formula] for row in shared]
-    blocks: dict[PartKey, Part] = {}
-    for start in range(0, len(classes.stems), CLASS_PROMPTS):
-        stems = classes.stems[start : start + CLASS_PROMPTS]
-        compute = partial(mean_of_stems, shared, stems=stems, text_encoder=text_encoder)
-        blocks["stems", start] = Part([deciding, stems], compute)
-    singles: dict[PartKey, Part] = {}
-    for r, row in enumerate(by_class):
-        compute = partial(mean_prompts, row, text_encoder=text_encoder)
-        singles["row", r] = Part([list(row.prompts)], compute)
-    parts = blocks | singles
-    if run is None:
-        means = {key: part.compute() for key, part in parts.items()}
-    else:
-        means = _finished(parts, run=run, label=label)
-    of_shared = torch.cat([means[key] for key in blocks], dim=1)
-    of_rows = [means[key] for key in singles]
-    return Classifiers(shared, classes, of_shared, list(zip(by_class, of_rows, strict=True)))
-
-
-def _finished(parts: Mapping[PartKey, Part], *, run: Run, label: str) -> dict[PartKey, Tensor]:
-    """Compute all parts that a run before did not finish, and read the others."""
-    shards = {}
-    for key, part in parts.items():
-        inputs = [run.encoder.id, *part.inputs]
-        shards[key] = Shard(run.owner, inputs, partial(_packed, part.compute))
-    means = {}
-    for key, payload in finish_by_key(shards, label=label, unit="block"):
-        array = store.unpack_arrays(payload, origin=label)["means"]
-        means[key] = torch.from_numpy(array).to(run.encoder.device)
-    return means
-
-
-def _packed(compute: Callable[[], Tensor]) -> bytes:
-    return store.pack_arrays({"means": compute().cpu().numpy()})
-
-
-def mean_of_stems(rows: Sequence[Row], *, stems: Sequence[str], text_encoder: PromptEncoder) -> Tensor:
-    """Mean text features of R rows with each of S class prompts: (R, S, D)."""
-    means: Tensor | None = None
-    offsets: set[int] = set().union(*(row.offsets for row in rows))
-    for offset in sorted(offsets):
-        users = [r for r, row in enumerate(rows) if offset in row.offsets]
-        distinct: set[str] = set().union(*(rows[r].texts for r in users))
-        # Sorted, so that neighbouring texts share prefixes, which are encoded once.
-        texts = sorted(distinct)
-        weights = mean_weights([rows[r].texts for r in users], texts=texts)  # (users, P)
-        # A row repeats its members at each of its offsets, and every repetition counts the same.
-        n_offsets = [[float(len(rows[r].offsets))] for r in users]
-        weights /= torch.tensor(n_offsets)
-        if offset:  # null tokens follow the comma
-            starts = prompts.with_comma(stems)
-            endings = [prompts.after_comma(text, period=True) for text in texts]
-        else:
-            starts = list(stems)
-            endings = [prompts.ending(text, period=True) for text in texts]
-        # The first row's goes for all: params.yaml has one, and without an offset it means nothing.
-        formula = rows[users[0]].offset_formula
-        for where, block in text_encoder.grid_blocks(starts, endings, token_offset=offset, offset_formula=formula):
-            # Only the first block says how large features are, and on which device.
-            if means is None:
-                means = block.new_zeros(len(rows), *block.shape[1:])
-            share = weights[:, where].to(block.device) @ block.flatten(1)  # (users, S * D)
-            means[users] += share.view(len(users), *block.shape[1:])
-    if means is None:
-        return torch.zeros(0, len(stems), 0)
-    return means
-
-
-def mean_weights(groups: Sequence[Sequence[str]], *, texts: Sequence[str]) -> Tensor:
-    """Weights (G, P) that average P text features within each of G groups; a repeated text counts repeatedly."""
-    position = {text: i for i, text in enumerate(texts)}
-    weights = torch.zeros(len(groups), len(texts))
-    for g, group in enumerate(groups):
-        for text in group:
-            weights[g, position[text]] += 1.0 / len(group)
-    return weights
-
-
-def mean_prompts(row: Row, *, text_encoder: PromptEncoder) -> Tensor:
-    """Mean text feature of each class, for a row with prompts by class: (C, D)."""
-    means = []
-    for start in range(0, len(row.prompts), CLASS_PROMPTS):
-        groups = row.prompts[start : start + CLASS_PROMPTS]
-        distinct: set[str] = set().union(*groups)
-        unique = sorted(distinct)
-        features = text_encoder.encode(unique)  # (P, D)
-        weights = mean_weights(groups, texts=unique).to(features.device)
-        means.append(weights @ features)
-    return torch.cat(means)
 
 
 def answers_of(
