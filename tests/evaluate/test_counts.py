@@ -107,14 +107,14 @@ def test_gpt_and_ensemble_rows_equal_their_plain_means(tiny_encoder, counted, te
 def test_prompts_by_class_need_no_memory_for_classes_times_prompts(texts, monkeypatch):
     """10,000 classes with 80 templates each would be 32 GB of weights."""
     row = Row("templates", (1,), (), prompts=tuple((f"a {name}.", f"an old {name}.", "a.") for name in NAMES))
-    whole = class_means.mean_prompts(row, text_encoder=texts)
+    whole = class_means.mean_prompts(row, text_encoder=texts).means
     monkeypatch.setattr(class_means, "CLASS_PROMPTS", 1)
     sizes = []
     plain = class_means.mean_weights
     monkeypatch.setattr(
         class_means, "mean_weights", lambda groups, texts: sizes.append(len(texts)) or plain(groups, texts=texts)
     )
-    assert torch.allclose(class_means.mean_prompts(row, text_encoder=texts), whole, atol=1e-6)
+    assert torch.allclose(class_means.mean_prompts(row, text_encoder=texts).means, whole, atol=1e-6)
     assert sizes == [3] * len(NAMES)
 
 
@@ -156,7 +156,7 @@ def test_null_tokens_follow_a_rows_own_formula(texts, tests):
 
 def test_a_resume_key_holds_everything_that_decides_a_block(texts, tests, monkeypatch):
     kept = []
-    monkeypatch.setattr(counts, "_finished", lambda parts, run, label: kept.append(parts) or {})
+    monkeypatch.setattr(class_means, "_finished", lambda parts, run, label: kept.append(parts) or {})
     rows = [
         Row("s", (1,), ("old",), offsets=(3,)),
         Row("s", (1,), ("new",), offsets=(3,)),

@@ -3,17 +3,18 @@
 A classifier (a row of the paper's tables) is a set of texts for each class. Both ways of using it need only the mean
 text feature of each class: the score mean is the cosine with that mean, the centroid its normalised direction
 (`wsoup.core.class_texts`). So all rows are collected first, each distinct text is encoded once with each distinct class
-prompt of all datasets, and every block of features is added to the rows that use its texts, then dropped.
+prompt of all datasets, and every block of features is added to the rows that use its texts, then dropped. Of rows whose
+texts are weighed by images (`wsoup.evaluate.weighed`) the features of every text are kept as well.
 
 The token offset trick puts t null tokens before the descriptor, as in the paper's example: "a photo of a dog, ! ! ! ! !
 which may be large or small." The authors' code (Chris210634/word_soups, source/models.py) keeps the period and the
 end-of-text token of the bare prompt before them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -32,6 +33,18 @@ CLASS_PROMPTS = 1024
 """Class prompts in one shard, each encoded with every text of every row; classes at a time, if each has own prompts."""
 
 
+class Encoded(NamedTuple):
+    """Features of texts that are computed at one go.
+
+    Attributes:
+        means: mean text features, (R, S, D) of R rows with S class prompts or (C, D) of a row with prompts by class.
+        members: of the texts that are kept, (P, S, D) or (M, C, D).
+    """
+
+    means: Tensor
+    members: Tensor
+
+
 @dataclass(frozen=True)
 class Classifiers:
     """Rows with their mean text features.
@@ -40,20 +53,36 @@ class Classifiers:
         rows: R rows with shared texts.
         prompts: S class prompts.
         means: (R, S, D) float32.
-        by_class: rows with prompts by class, and their mean text features (C, D).
+        members: (P, S, D) features of the texts that are kept.
+        position: of each of these texts.
+        by_class: rows with prompts by class, and the features of those.
+        weighed: the rows of which the features of every text are kept.
     """
 
     rows: Sequence[Row]
     prompts: ClassPrompts
     means: Tensor
-    by_class: Sequence[tuple[Row, Tensor]] = ()
+    members: Tensor
+    position: Mapping[str, int]
+    by_class: Sequence[tuple[Row, Encoded]]
+    weighed: Sequence[Row]
 
     def of(self, test: TestSet) -> list[tuple[Row, Tensor]]:
         """The rows of one dataset, each with the mean text features of its classes (C, D)."""
         of_classes = self.means[:, self.prompts.of(test)]  # (R, C, D)
         rows = list(zip(self.rows, of_classes, strict=True))
-        rows += [(row, mean) for row, mean in self.by_class if row.dataset == test.name]
+        rows += [(row, own.means) for row, own in self.by_class if row.dataset == test.name]
         return rows
+
+    def weighed_of(self, test: TestSet) -> Iterator[tuple[Row, Tensor]]:
+        """The weighed rows of one dataset, each with the features of its texts (M, C, D)."""
+        for row in self.weighed:
+            if row.dataset is None:
+                places = [self.position[text] for text in row.texts]
+                yield row, self.members[places][:, self.prompts.of(test)]
+        for row, own in self.by_class:
+            if row.dataset == test.name and row in self.weighed:
+                yield row, own.members
 
 
 PartKey = tuple[Literal["stems", "row"], int]
@@ -62,7 +91,7 @@ PartKey = tuple[Literal["stems", "row"], int]
 
 @dataclass(frozen=True)
 class Part:
-    """Mean text features that are computed at one go, and kept for a run after a kill.
+    """Features that are computed at one go, and kept for a run after a kill.
 
     Attributes:
         inputs: everything that they depend on but the encoder, as JSON values.
@@ -70,7 +99,7 @@ class Part:
     """
 
     inputs: Sequence[object]
-    compute: Callable[[], Tensor]
+    compute: Callable[[], Encoded]
 
 
 def mean_texts(
@@ -78,6 +107,7 @@ def mean_texts(
     *,
     tests: Sequence[TestSet],
     text_encoder: PromptEncoder,
+    weighed: Sequence[Row] = (),
     run: Run | None = None,
     label: str = "",
 ) -> Classifiers:
@@ -87,6 +117,8 @@ def mean_texts(
         rows: all rows.
         tests: the datasets.
         text_encoder: encodes the texts.
+        weighed: those of the rows of which the features of every text are kept; of rows with prompts by class, each
+            class must have as many.
         run: keeps finished parts for a run after a kill; its encoder is the model of `text_encoder`. None keeps none.
         label: of the progress bar.
 
@@ -100,45 +132,60 @@ def mean_texts(
     by_class = [row for row in rows if row.dataset is not None]
     # Rows of all seeds together: by seed, sums would round otherwise and move counts of near ties.
     deciding = [[row.texts, row.offsets, row.offset_formula] for row in shared]
+    distinct: set[str] = set().union(*(row.texts for row in weighed))
+    kept = sorted(distinct)
+    position = {text: i for i, text in enumerate(kept)}
     blocks: dict[PartKey, Part] = {}
     for start in range(0, len(classes.stems), CLASS_PROMPTS):
         stems = classes.stems[start : start + CLASS_PROMPTS]
-        compute = partial(mean_of_stems, shared, stems=stems, text_encoder=text_encoder)
-        blocks["stems", start] = Part([deciding, stems], compute)
+        compute = partial(mean_of_stems, shared, stems=stems, kept=position, text_encoder=text_encoder)
+        blocks["stems", start] = Part([deciding, stems, kept], compute)
     singles: dict[PartKey, Part] = {}
     for r, row in enumerate(by_class):
-        compute = partial(mean_prompts, row, text_encoder=text_encoder)
-        singles["row", r] = Part([list(row.prompts)], compute)
+        keeps = row in weighed
+        compute = partial(mean_prompts, row, keeps=keeps, text_encoder=text_encoder)
+        singles["row", r] = Part([list(row.prompts), keeps], compute)
     parts = blocks | singles
     if run is None:
-        means = {key: part.compute() for key, part in parts.items()}
+        encoded = {key: part.compute() for key, part in parts.items()}
     else:
-        means = _finished(parts, run=run, label=label)
-    of_shared = torch.cat([means[key] for key in blocks], dim=1)
-    of_rows = [means[key] for key in singles]
-    return Classifiers(shared, classes, of_shared, list(zip(by_class, of_rows, strict=True)))
+        encoded = _finished(parts, run=run, label=label)
+    return Classifiers(
+        rows=shared,
+        prompts=classes,
+        means=torch.cat([encoded[key].means for key in blocks], dim=1),
+        members=torch.cat([encoded[key].members for key in blocks], dim=1),
+        position=position,
+        by_class=list(zip(by_class, [encoded[key] for key in singles], strict=True)),
+        weighed=weighed,
+    )
 
 
-def _finished(parts: Mapping[PartKey, Part], *, run: Run, label: str) -> dict[PartKey, Tensor]:
+def _finished(parts: Mapping[PartKey, Part], *, run: Run, label: str) -> dict[PartKey, Encoded]:
     """Compute all parts that a run before did not finish, and read the others."""
     shards = {}
     for key, part in parts.items():
         inputs = [run.encoder.id, *part.inputs]
         shards[key] = Shard(run.owner, inputs, partial(_packed, part.compute))
-    means = {}
+    encoded = {}
     for key, payload in finish_by_key(shards, label=label, unit="block"):
-        array = store.unpack_arrays(payload, origin=label)["means"]
-        means[key] = torch.from_numpy(array).to(run.encoder.device)
-    return means
+        arrays = store.unpack_arrays(payload, origin=label)
+        on_device = [torch.from_numpy(arrays[name]).to(run.encoder.device) for name in Encoded._fields]
+        encoded[key] = Encoded(*on_device)
+    return encoded
 
 
-def _packed(compute: Callable[[], Tensor]) -> bytes:
-    return store.pack_arrays({"means": compute().cpu().numpy()})
+def _packed(compute: Callable[[], Encoded]) -> bytes:
+    arrays = {name: features.cpu().numpy() for name, features in compute()._asdict().items()}
+    return store.pack_arrays(arrays)
 
 
-def mean_of_stems(rows: Sequence[Row], *, stems: Sequence[str], text_encoder: PromptEncoder) -> Tensor:
-    """Mean text features of R rows with each of S class prompts: (R, S, D)."""
+def mean_of_stems(
+    rows: Sequence[Row], *, stems: Sequence[str], kept: Mapping[str, int], text_encoder: PromptEncoder
+) -> Encoded:
+    """Mean text features of R rows with each of S class prompts, and the features of the kept texts at no offset."""
     means: Tensor | None = None
+    members: Tensor | None = None
     offsets: set[int] = set().union(*(row.offsets for row in rows))
     for offset in sorted(offsets):
         users = [r for r, row in enumerate(rows) if offset in row.offsets]
@@ -159,13 +206,24 @@ def mean_of_stems(rows: Sequence[Row], *, stems: Sequence[str], text_encoder: Pr
         formula = rows[users[0]].offset_formula
         for where, block in text_encoder.grid_blocks(starts, endings, token_offset=offset, offset_formula=formula):
             # Only the first block says how large features are, and on which device.
-            if means is None:
+            if means is None or members is None:
                 means = block.new_zeros(len(rows), *block.shape[1:])
+                members = block.new_zeros(len(kept), *block.shape[1:])
+            if not offset:
+                _keep(block, texts[where], kept=kept, members=members)
             share = weights[:, where].to(block.device) @ block.flatten(1)  # (users, S * D)
             means[users] += share.view(len(users), *block.shape[1:])
-    if means is None:
-        return torch.zeros(0, len(stems), 0)
-    return means
+    if means is None or members is None:
+        nothing = torch.zeros(0, len(stems), 0)
+        return Encoded(nothing, nothing)
+    return Encoded(means, members)
+
+
+def _keep(block: Tensor, texts: Sequence[str], *, kept: Mapping[str, int], members: Tensor) -> None:
+    """Copy features of a block of texts (n, S, D) to the places of those that are kept."""
+    for text, features in zip(texts, block, strict=True):
+        if text in kept:
+            members[kept[text]] = features
 
 
 def mean_weights(groups: Sequence[Sequence[str]], *, texts: Sequence[str]) -> Tensor:
@@ -178,9 +236,10 @@ def mean_weights(groups: Sequence[Sequence[str]], *, texts: Sequence[str]) -> Te
     return weights
 
 
-def mean_prompts(row: Row, *, text_encoder: PromptEncoder) -> Tensor:
-    """Mean text feature of each class, for a row with prompts by class: (C, D)."""
+def mean_prompts(row: Row, *, text_encoder: PromptEncoder, keeps: bool = False) -> Encoded:
+    """Mean text feature of each class, for a row with prompts by class, and if it keeps them that of every prompt."""
     means = []
+    members = []
     for start in range(0, len(row.prompts), CLASS_PROMPTS):
         groups = row.prompts[start : start + CLASS_PROMPTS]
         distinct: set[str] = set().union(*groups)
@@ -188,4 +247,11 @@ def mean_prompts(row: Row, *, text_encoder: PromptEncoder) -> Tensor:
         features = text_encoder.encode(unique)  # (P, D)
         weights = mean_weights(groups, texts=unique).to(features.device)
         means.append(weights @ features)
-    return torch.cat(means)
+        if keeps:
+            position = {text: i for i, text in enumerate(unique)}
+            for group in groups:
+                members.append(features[[position[text] for text in group]])  # (M, D)
+    of_classes = torch.cat(means)
+    if not keeps:
+        return Encoded(of_classes, of_classes[:0])
+    return Encoded(of_classes, torch.stack(members, dim=1))
