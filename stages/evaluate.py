@@ -6,6 +6,7 @@ run's main soup changes), and right.parquet for the verdict (`wsoup.evaluate.jud
 
 from dataclasses import replace
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from wsoup.disk import store
@@ -14,10 +15,11 @@ from wsoup.disk.shards import Owner
 from wsoup.evaluate.class_means import mean_texts
 from wsoup.evaluate.classifiers import class_rows, load_material, pretrained_rows
 from wsoup.evaluate.counts import answers_of, evaluate
-from wsoup.evaluate.judged import judged_tables
+from wsoup.evaluate.judged import judged_tables, right_images
 from wsoup.evaluate.params import EvaluateParams, ReportParams
 from wsoup.evaluate.rows import judged_mode, judged_soups
 from wsoup.evaluate.testsets import load_tests
+from wsoup.evaluate.weighed import bank_of, weighed_answers, weighed_rows
 from wsoup.params.section import load
 from wsoup.pipeline import stage
 from wsoup.search.pools.lists import digest
@@ -46,16 +48,24 @@ def main(owner: Owner) -> None:
         templates = ensemble_templates()
     by_class = class_rows(replace(material, templates=templates), tests)
     rows = pretrained_rows(material, params=params.evaluate)
-    classifiers = mean_texts([*rows, *by_class], tests=tests, text_encoder=text_encoder, run=run, label="evaluate")
+    drawn = params.evaluate.baseline_m
+    weighed = []
+    if params.evaluate.weighed:
+        weighed = weighed_rows([*rows, *by_class], soups=list(material.soups), drawn=drawn)
+    classifiers = mean_texts(
+        [*rows, *by_class], tests=tests, text_encoder=text_encoder, weighed=weighed, run=run, label="evaluate"
+    )
     soups = judged_soups(list(material.soups))
-    answers = answers_of(classifiers, tests=tests, soups=soups, drawn=params.evaluate.baseline_m)
-    counts = evaluate(answers, tokenizer=encoder.tokenizer, variant=PRETRAINED)
+    answers = answers_of(classifiers, tests=tests, soups=soups, drawn=drawn)
+    by_weight = weighed_answers(classifiers, tests=tests, bank=bank_of(run))
+    counts = evaluate([*answers, *by_weight], tokenizer=encoder.tokenizer, variant=PRETRAINED)
     single = pc.is_valid(counts["text"])
     soup = params.report.soup
     mode = judged_mode(soup, mode=params.report.mode)
     # Single texts are many lines, which the report's tables of rows need not read.
     tables = {"results": counts.filter(pc.invert(single)), "texts": counts.filter(single)}
     tables |= judged_tables(answers, material, soup=soup, mode=mode, text_encoder=text_encoder, run=run)
+    tables["right"] = pa.concat_tables([tables["right"], right_images(by_weight)])
     pools = {"words": material.words, "descriptors": material.descriptors}
     if material.waffle:
         pools["waffle"] = material.waffle

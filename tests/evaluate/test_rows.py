@@ -10,10 +10,12 @@ import pytest
 from evaluate_cases import evaluate_params
 from report_made import ROLES, line, results
 
+from wsoup.core.modes import MODES
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate import rows
 from wsoup.evaluate.classifiers import pretrained_rows, tuned_rows
+from wsoup.evaluate.made_from import made_from
 from wsoup.evaluate.right import pack_right, right_by_row
 from wsoup.evaluate.rows import Material, Method, Row
 from wsoup.report import labels, plots
@@ -110,7 +112,44 @@ def test_keys_of_metrics_are_unique_and_stable():
         *("random_descriptors", "random_descriptors_offsets", "waffle", "waffle_offsets", "random_chains"),
         *("descriptor_soup", "descriptor_soup_score_mean", "descriptor_soup_offsets"),
         *("word_soup", "word_soup_score_mean", "word_soup_offsets", "upper_bound"),
+        *("ensemble_autoclip", "random_descriptors_autoclip", "random_chains_autoclip"),
+        *("descriptor_soup_autoclip", "word_soup_autoclip"),
+        *("ensemble_zpe", "random_descriptors_zpe", "random_chains_zpe", "descriptor_soup_zpe", "word_soup_zpe"),
+        *("ensemble_zpe_selection", "random_descriptors_zpe_selection", "random_chains_zpe_selection"),
+        *("descriptor_soup_zpe_selection", "word_soup_zpe_selection"),
     ]
+
+
+def test_rows_with_weighted_texts_are_named_as_compare_names_them():
+    """Results have the way of weighing as their mode; `wsoup compare` calls a row of a mode method_mode."""
+    for row in table(["word"]):
+        if row.mode not in MODES:
+            assert row.key == f"{row.method.name}_{row.mode}"
+    labels = {row.key: (row.label, row.plain) for row in table(["word"])}
+    assert labels["ensemble_zpe"] == ("Ensemble, ZPE", "80 prompt templates, ZPE")
+    assert labels["word_soup_autoclip"] == ("Word soup, AutoCLIP", None)
+
+
+def test_the_table_says_which_rows_see_images_without_labels():
+    lines = [line("word_soup", name, 1, 50, mode=mode, m=2) for name in ROLES for mode in ("centroid", "zpe")]
+    shown = zero_shot_table(results(lines, soups=("word",)))
+    assert [row["method"] for row in shown.rows] == ["Word soup", "Word soup, ZPE"]
+    assert "from all of its test images without labels" in shown.as_markdown()
+    plain = zero_shot_table(results(lines[::2], soups=("word",)))
+    assert "ZPE" not in plain.as_markdown()
+
+
+def test_what_feeds_a_row_with_weighted_texts():
+    params = {"soups": {"word": {"pool": "words"}}}
+    by_image = made_from(PRETRAINED, "ensemble_autoclip", params=params)
+    assert by_image.keys == ("evaluate.ensemble", "evaluate.weighed")
+    assert not by_image.selected
+    by_dataset = made_from(PRETRAINED, "ensemble_zpe", params=params)
+    assert by_dataset.selected  # the bank: few-shot images
+    assert made_from(PRETRAINED, "ensemble", params=params).keys == ("evaluate.ensemble",)
+    soup = made_from(PRETRAINED, "word_soup_zpe_selection", params=params)
+    assert "artifacts/soups/word" in soup.outs
+    assert soup.keys == ("evaluate.weighed",)
 
 
 def test_right_images_survive_packing_into_bits():

@@ -16,7 +16,9 @@ def evaluate_params(**changes: object) -> EvaluateParams:
     """Sizes of one and two, no offsets and no texts; with changes."""
     sizes = {"m": [1, 2], "baseline_m": 1, "tuned_baseline_m": 1, "offsets": [0], "offset_formula": "wording"}
     survey = {"descriptors": 1, "chains": 1, "chain_length": 1, "m": 1}
-    return EvaluateParams.model_validate({**sizes, "ensemble": False, "texts": [], "survey": survey, **changes})
+    return EvaluateParams.model_validate(
+        {**sizes, "ensemble": False, "weighed": False, "texts": [], "survey": survey, **changes}
+    )
 
 
 def images(

@@ -77,7 +77,8 @@ FACTS = {
         given = Material((1,), words=["and", "the"] * 4, descriptors=["red"] * 4, waffle=["x"] * 4, soups=soups)
         survey = {"descriptors": 1, "chains": 1, "chain_length": 1, "m": 1}
         sizes = {"m": [1], "baseline_m": 2, "tuned_baseline_m": 2, "offsets": [0], "offset_formula": "wording"}
-        rows = pretrained_rows(given, params=EvaluateParams(**sizes, ensemble=False, texts=[], survey=survey))
+        switches = {"ensemble": False, "weighed": False}
+        rows = pretrained_rows(given, params=EvaluateParams(**sizes, **switches, texts=[], survey=survey))
         assert ("frequent_words", ("and", "the")) in [(row.method, row.texts) for row in rows]
         assert {"Frequent words", "Sentences (CuPL)"} < {row.label for row in table(["word"])}
         file = Path(sys.argv[1]) / "cupl.json"

@@ -34,7 +34,8 @@ SAID = {name: ["which has legs, wings, etc.", f"which has {name} parts"][: 1 + i
 UNENDED = {name: [text.removesuffix(".") for text in texts] for name, texts in SAID.items()}
 PARAMS: Any = {
     "m": [1], "baseline_m": 1, "tuned_baseline_m": 1, "offsets": [0, 5, 10], "offset_formula": "code",
-    "ensemble": True, "texts": [], "survey": {"descriptors": 1, "chains": 1, "chain_length": 1, "m": 1},
+    "ensemble": True, "weighed": False, "texts": [],
+    "survey": {"descriptors": 1, "chains": 1, "chain_length": 1, "m": 1},
 }  # fmt: skip
 
 

@@ -7,3 +7,8 @@ Mode = Literal["centroid", "score_mean"]
 JudgedMode = Literal[Mode, "paper"]
 """As above, or as in the paper: descriptor soups by centroid, word soups by score mean."""
 MODES: tuple[Mode, ...] = get_args(Mode)
+Weighing = Literal["autoclip", "zpe", "zpe_selection"]
+"""Each text with a weight, for each image (`wsoup.core.autoclip`) or for all of a dataset (`wsoup.core.zpe`)."""
+WEIGHINGS: tuple[Weighing, ...] = get_args(Weighing)
+SEES_IMAGES: tuple[Weighing, ...] = ("zpe", "zpe_selection")
+"""Those that see all test images of a dataset, without labels, before they classify one of them."""

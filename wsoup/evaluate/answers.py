@@ -5,7 +5,7 @@ the shown rows predict, so that test features may be larger than memory.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,13 +47,13 @@ class Answers:
         test: the dataset.
         rows: the rows.
         judged: positions of the rows of which right images are kept.
-        by_mode: what they make of them in each mode.
+        by_mode: what they make of them in each mode, or by each way of weighing their texts.
     """
 
     test: TestSet
     rows: Sequence[Row]
     judged: Sequence[int]
-    by_mode: Mapping[Mode, InMode]
+    by_mode: Mapping[str, InMode]
 
 
 class _Tally:
@@ -147,7 +147,7 @@ def answer(
         sums.index_add_(0, labels, images.double())
         for tally in tallies.values():
             tally.add(images, labels, block)
-    by_mode = {mode: tally.finished(sums) for mode, tally in tallies.items()}
+    by_mode: dict[str, InMode] = {mode: tally.finished(sums) for mode, tally in tallies.items()}
     return Answers(test, only_rows, judged, by_mode)
 
 
@@ -157,17 +157,22 @@ def judged_rows(rows: Sequence[Row], *, soups: Sequence[str], drawn: int | None 
     Baselines that are drawn have the size that tables show, `drawn`: more of their texts are evaluated for the curves.
     """
     drawn_names = {method.name for method in BASELINES if method.drawn}
-    names = {CLASS_NAME.name, ENSEMBLE.name, GPT.name}
+    names = {CLASS_NAME.name, ENSEMBLE.name, GPT.name, *drawn_names}
     for name in soups:
         names |= {row_name(name), random_beside(name), all_seeds(name)}
-    largest: dict[tuple[str, tuple[int, ...]], int] = {}
+    return at_table_size(rows, methods=names, drawn=drawn)
+
+
+def at_table_size(rows: Sequence[Row], *, methods: Collection[str], drawn: int | None) -> list[int]:
+    """Positions of some methods' rows at the size that tables show (`drawn`, or else the full one), without offsets."""
+    drawn_names = {method.name for method in BASELINES if method.drawn}
+    largest: dict[tuple[str, tuple[int, ...], str | None], int] = {}
     for r, row in enumerate(rows):
         is_whole = row.text is None and row.offsets == (0,)
-        is_drawn = row.method in drawn_names and row.m == drawn
-        is_judged = row.method in names or is_drawn
-        if not (is_judged and is_whole):
+        is_shown = row.method not in drawn_names or row.m == drawn
+        if not (row.method in methods and is_whole and is_shown):
             continue
-        key = (row.method, row.seeds)
+        key = (row.method, row.seeds, row.dataset)
         if key not in largest or len(row.texts) > len(rows[largest[key]].texts):
             largest[key] = r
     return list(largest.values())

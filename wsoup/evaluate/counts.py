@@ -49,7 +49,7 @@ def answers_of(
 
 
 def evaluate(answers: Sequence[Answers], *, tokenizer: Tokenizer, variant: str) -> pa.Table:
-    """Count what every row gets right on every dataset, in both modes (single texts in the only one they have).
+    """Count what every row gets right on every dataset, in every mode (single texts in the only one they have).
 
     Args:
         answers: of all rows, by dataset.
@@ -76,7 +76,7 @@ def count(answers: Answers, *, sizes: Mapping[str, int]) -> Iterator[dict[str, o
     test = answers.test
     for r, row in enumerate(answers.rows):
         # A single text has one score, so both modes predict the same.
-        modes = MODES if row.text is None else MODES[:1]
+        modes = list(answers.by_mode) if row.text is None else MODES[:1]
         for mode in modes:
             in_mode = answers.by_mode[mode]
             stored = None

@@ -97,9 +97,9 @@ def right_images(answers: Sequence[Answers]) -> pa.Table:
         test = of_dataset.test
         for r in of_dataset.judged:
             row = of_dataset.rows[r]
-            for mode in MODES:
+            for mode, in_mode in of_dataset.by_mode.items():
                 about = {"method": row.method, "mode": mode, **test.where, "n_images": len(test.labels)}
-                packed = of_dataset.by_mode[mode].right[r]
+                packed = in_mode.right[r]
                 for seed in row.seeds:
                     lines.append({**about, "seed": seed, "right": packed})
     return pa.Table.from_pylist(lines, schema=RIGHT)

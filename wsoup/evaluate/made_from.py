@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from wsoup.core.modes import SEES_IMAGES, WEIGHINGS
 from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.rows import CLASS_NAME, GIVEN, Method, methods
 from wsoup.params.graph import Graph
@@ -21,6 +22,9 @@ FEW_SHOT = ("seeds", "fewshot")
 LISTS = ("path", "paths", "count")
 """Keys of a pool by which its texts are read."""
 OFFSETS = ("evaluate.offsets", "evaluate.offset_formula")
+WEIGHED = tuple(f"_{way}" for way in WEIGHINGS)
+USE_A_BANK = tuple(f"_{way}" for way in SEES_IMAGES)
+"""Endings of rows: those with weighted texts, and of these those whose weights depend on the few-shot images."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,8 @@ def made_from(variant: str, row: str, *, params: Mapping[str, Any]) -> MadeFrom:
             keys.append("evaluate.baseline_m" if variant == PRETRAINED else "evaluate.tuned_baseline_m")
         if row.endswith("_offsets"):
             keys += OFFSETS
+        if row.endswith(WEIGHED):
+            keys.append("evaluate.weighed")
         if pools:
             outs.append(POOLS)
         if method.soup is not None:
@@ -93,7 +99,7 @@ def made_from(variant: str, row: str, *, params: Mapping[str, Any]) -> MadeFrom:
     used.pop(CLASS_NAME.name, None)
     outs += [f"artifacts/soups/{soup}" for soup in used]
     pools += tuple(str(soups[soup].get("pool")) for soup in used if soup in soups)
-    selected = bool(used) or variant != PRETRAINED
+    selected = bool(used) or variant != PRETRAINED or row.endswith(USE_A_BANK)
     return MadeFrom(tuple(outs), tuple(keys), tuple(dict.fromkeys(pools)), selected)
 
 

@@ -44,6 +44,9 @@ class EvaluateParams(Section):
     authors' code (models.py:429), after the whole prompt, its period and end of text ("a dog. <end> ! , which")."""
     ensemble: Flag
     """Also evaluate OpenAI's 80 prompt templates."""
+    weighed: Flag
+    """Also evaluate templates, random texts and soups with weighted texts: by AutoCLIP, from each image's own scores,
+    and by ZPE, from a dataset's unlabelled images. Every text scores every image: for ImageNet, use a GPU."""
     texts: Annotated[list[Text], Field(max_length=1000)]
     """Texts of your own, such as "a type of pet", each evaluated alone."""
     survey: SurveyParams

@@ -133,6 +133,7 @@ class Method:
         alone: whether single texts are evaluated alone.
         offsets: whether each member is also repeated at other token offsets, for which models.
         tuned: whether finetuned models have it, too.
+        weighed: whether AutoCLIP and ZPE also weigh its texts (``evaluate.weighed``).
         soup: name in params.yaml, for a soup.
         pools: where texts come from that are no soup's.
         keys: of params.yaml that decide the texts, besides the pools and how many are drawn.
@@ -147,6 +148,7 @@ class Method:
     alone: bool = False
     offsets: Literal["never", "pretrained", "always"] = "never"
     tuned: bool = True
+    weighed: bool = False
     soup: str | None = None
     pools: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
@@ -190,7 +192,7 @@ def _random_chains(material: Material, seed: int, m: int) -> Sequence[str]:
 
 
 CLASS_NAME = Method("class_name", lambda material, seed, m: [""], by_seed=False)
-ENSEMBLE = Method("ensemble", prompts=_ensemble, by_seed=False, tuned=False, keys=("evaluate.ensemble",))
+ENSEMBLE = Method("ensemble", prompts=_ensemble, by_seed=False, tuned=False, weighed=True, keys=("evaluate.ensemble",))
 GPT = Method("gpt", prompts=_gpt, by_seed=False)
 RANDOM_DESCRIPTORS = Method(
     "random_descriptors",
@@ -199,6 +201,7 @@ RANDOM_DESCRIPTORS = Method(
     sized=True,
     alone=True,
     offsets="pretrained",
+    weighed=True,
     pools=("descriptors",),
     keys=("seeds",),
 )
@@ -211,7 +214,9 @@ WAFFLE = Method(
     pools=("words", "descriptors"),
     keys=("seeds", "candidates.waffle"),
 )
-RANDOM_CHAINS = Method("random_chains", _random_chains, sized=True, alone=True, tuned=False, keys=("seeds",))
+RANDOM_CHAINS = Method(
+    "random_chains", _random_chains, sized=True, alone=True, tuned=False, weighed=True, keys=("seeds",)
+)
 UPPER_BOUND = Method(
     "upper_bound",
     lambda material, seed, m: material.upper_bound,
@@ -257,6 +262,7 @@ def soup_method(name: str) -> Method:
         alone=not is_curve,
         offsets=offsets,
         tuned=not is_curve,
+        weighed=not is_curve,
         soup=name,
     )
 

@@ -6,6 +6,7 @@ Where those come from, and why some are marked, stands in `wsoup.report.beside_p
 from collections.abc import Collection, Mapping, Sequence
 
 from wsoup.disk.files import PRETRAINED
+from wsoup.evaluate.made_from import WEIGHED
 from wsoup.paper import tables as paper
 from wsoup.report.beside_paper import Beside, ShownRow, beside_paper
 from wsoup.report.results import ROLES, Cells, Results
@@ -117,6 +118,11 @@ def _notes(lines: Sequence[TableCells], *, columns: Sequence[str], reasons: set[
         notes.append(f"{MARK} not comparable with the paper's: {reason}.")
     if any(str(line["method"]).endswith("upper bound") for line in lines):
         notes.append("The upper bound was selected on the targets' test images, so it is not a result.")
+    if any(str(line["row"]).endswith(WEIGHED) for line in lines):
+        notes.append(
+            "AutoCLIP (arXiv 2309.16414) weighs texts for each test image by its own scores. ZPE (2302.06235) weighs "
+            "them for each dataset, from all of its test images without labels; ZPE selection keeps the best of them."
+        )
     return notes
 
 

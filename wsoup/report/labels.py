@@ -3,9 +3,10 @@
 What is counted stands in `wsoup.evaluate.rows`, so that a change here runs stage `report` alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from wsoup.core.modes import Weighing
 from wsoup.evaluate.rows import (
     CLASS_NAME,
     CURVE,
@@ -30,7 +31,7 @@ class TableRow:
         key: key in metrics.json.
         label: label in tables, as in zero_shot.csv if the paper has the row.
         method: where the texts come from.
-        mode: centroid or score_mean.
+        mode: centroid or score_mean, or the way in which texts are weighed.
         offsets: whether each member is repeated at other token offsets.
         curve: label in the figure over m; None if not drawn.
         alone: label of a single text of the method.
@@ -77,13 +78,14 @@ BEFORE_SOUPS = (
     TableRow("random_chains", "Random word chains", RANDOM_CHAINS, alone="random chain"),
 )
 AFTER_SOUPS = (TableRow("upper_bound", "Descriptor soup upper bound", UPPER_BOUND),)
+WEIGHED_LABELS: dict[Weighing, str] = {"autoclip": "AutoCLIP", "zpe": "ZPE", "zpe_selection": "ZPE selection"}
 SOUP_LABELS = {"descriptor": "Descriptor soup", "word": "Word soup"}
 
 
 def table(soups: Sequence[str]) -> tuple[TableRow, ...]:
     """All rows in the order of the paper (zero_shot.csv), including those of the soups in params.yaml.
 
-    >>> [row.key for row in table(["word_k50"])][-4:]
+    >>> [row.key for row in table(["word_k50"])][9:13]
     ['word_k50_soup', 'word_k50_soup_score_mean', 'word_k50_soup_offsets', 'upper_bound']
     """
     rows: list[TableRow] = []
@@ -93,7 +95,16 @@ def table(soups: Sequence[str]) -> tuple[TableRow, ...]:
             # The soup of the curve extends the word soup's line in the figure, so that one is not drawn twice.
             drawn_longer = row.method.soup == "word" and CURVE in soups
             rows.append(replace(row, curve=None) if drawn_longer else row)
-    return (*BEFORE_SOUPS, *rows, *AFTER_SOUPS)
+    return (*BEFORE_SOUPS, *rows, *AFTER_SOUPS, *_weighed_rows([*BEFORE_SOUPS, *rows]))
+
+
+def _weighed_rows(rows: Sequence[TableRow]) -> Iterator[TableRow]:
+    """A block of its own: the rows whose texts are weighed, by each way (`wsoup.evaluate.weighed`)."""
+    for way, title in WEIGHED_LABELS.items():
+        for row in rows:
+            if row.method.weighed and row.key == row.method.name:
+                plain = row.plain and f"{row.plain}, {title}"
+                yield TableRow(f"{row.key}_{way}", f"{row.label}, {title}", row.method, way, plain=plain)
 
 
 def soup_rows(name: str) -> tuple[TableRow, ...]:
