@@ -10,7 +10,7 @@ from wsoup.disk.shards import Owner
 from wsoup.params.inputs import Datasets
 from wsoup.params.section import Name, Sections, load
 from wsoup.pipeline import stage
-from wsoup.search.candidates import gpt, gpt_classes
+from wsoup.search.candidates import gpt_classes
 from wsoup.search.pools import lists
 from wsoup.search.pools.params import CandidatesParams
 
@@ -27,24 +27,25 @@ def main(owner: Owner) -> None:
     """Write {datasets: [{name, role, baseline_template, gpt_names, gpt}], soups: [{name, pool}], waffle: [text]}.
 
     All are in the order of params.yaml. gpt: {class name: [descriptor, ...]}, or null if gpt_descriptors is null;
-    gpt_sentences: true stands beside it if they are whole sentences.
+    gpt_sentences: true stands beside it if they are whole sentences. sentences: {class name: [sentence, ...]}, if a
+    file of them is given.
     """
     params = load(Wanted)
     artifacts = Artifacts()
     datasets = []
     for name, dataset in params.datasets.items():
-        path = dataset.gpt_descriptors
-        gpt_names = dataset.gpt_names or {}
-        by_class = None
-        if path is not None:
+        by_key = {}
+        for given in dataset.class_texts:
             manifest = store.require(artifacts.manifest(name), made_by=f"prepare@{name}")
             class_names = store.table_attributes(manifest)["class_names"]
-            descriptors = gpt.read_descriptors(path, wording=dataset.gpt_wording)
-            by_class = gpt_classes.matched(descriptors, class_names=class_names, origin=path, gpt_names=gpt_names)
+            by_key[given.key] = gpt_classes.texts_of(given, class_names=class_names)
+        gpt_names = dataset.gpt_names or {}
         about = {"role": dataset.role, "baseline_template": dataset.baseline_template, "gpt_names": gpt_names}
-        datasets.append({"name": name, **about, "gpt": by_class})
+        datasets.append({"name": name, **about, "gpt": by_key.get("gpt_descriptors")})
         if dataset.gpt_wording == "sentences":
             datasets[-1]["gpt_sentences"] = True
+        if "sentences" in by_key:
+            datasets[-1]["sentences"] = by_key["sentences"]
     waffle: list[str] = []
     if params.candidates.waffle is not None:
         waffle = lists.waffle_texts(params.candidates.waffle)

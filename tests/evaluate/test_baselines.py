@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
+import numpy as np
+import torch
+from heads_cases import on_a_circle
 from reference import REFERENCE, needs_reference
 
+from wsoup.evaluate.answers import answer
 from wsoup.evaluate.baselines import (
     ensemble_prompts,
     gpt_prompts,
@@ -15,7 +20,11 @@ from wsoup.evaluate.baselines import (
     waffle_characters,
     waffle_shape,
 )
-from wsoup.evaluate.classifiers import Row
+from wsoup.evaluate.class_means import mean_prompts
+from wsoup.evaluate.classifiers import class_rows
+from wsoup.evaluate.counts import count
+from wsoup.evaluate.rows import Material, Row
+from wsoup.evaluate.testsets import TestSet
 from wsoup.search.candidates import gpt, gpt_classes
 from wsoup.search.pools import wording
 from wsoup.towers.models import ensemble_templates, imagenet_class_names
@@ -131,3 +140,33 @@ def test_the_real_descriptors_give_imagenet_the_papers_5_8_texts_a_class():
         for name, texts in zip(names, row.prompts, strict=True)
         for text in texts
     )
+
+
+def test_cupls_class_text_is_of_its_sentences_alone(photo):
+    """Without the template; a class that has no sentence has the prompt of its name."""
+    sentences = {"red fox": ["A fox is red.", "Foxes hunt."], "cat": [], "oak": ["An oak is a tree."]}
+    test = replace(photo, sentences=sentences)
+    row = next(row for row in class_rows(Material((1, 2)), [test]) if row.method == "cupl")
+    assert row.seeds == (1, 2)
+    assert row.dataset == "photo"
+    assert [list(prompts) for prompts in row.prompts] == [
+        ["A fox is red.", "Foxes hunt."],
+        ["a photo of a cat."],
+        ["An oak is a tree."],
+    ]
+
+
+def test_cupl_on_a_circle(photo):
+    """Sentences of the first class at 0 and 80 degrees, of the second at 90: their mean, at 40, is nearer to 60."""
+    angles = {"A fox is red.": 0, "Foxes hunt.": 80, "An oak is a tree.": 90}
+
+    class Circle:
+        def encode(self, texts):
+            return on_a_circle(*[angles[text] for text in texts]).float()
+
+    row = Row("cupl", (1,), prompts=[["A fox is red.", "Foxes hunt."], ["An oak is a tree."]], dataset="d")
+    means = mean_prompts(row, text_encoder=Circle()).means
+    pictures, labels = on_a_circle(60, 70).float(), torch.tensor([0, 1])
+    test = TestSet("d", "xd", "a {}.", ["red fox", "oak"], pictures, labels, np.arange(2), {})
+    by_mode = {line["mode"]: line["n_correct"] for line in count(answer([(row, means)], test=test), sizes={})}
+    assert by_mode["centroid"] == 2

@@ -108,7 +108,7 @@ def test_keys_of_metrics_are_unique_and_stable():
     keys = [row.key for row in table(["descriptor", "word", "word_k50"])]
     assert len(set(keys)) == len(keys)
     assert [row.key for row in table(["descriptor", "word"])] == [
-        *("class_name", "ensemble", "gpt_centroids", "gpt_score_mean"),
+        *("class_name", "ensemble", "gpt_centroids", "gpt_score_mean", "cupl"),
         *("random_descriptors", "random_descriptors_offsets", "waffle", "waffle_offsets", "random_chains"),
         *("descriptor_soup", "descriptor_soup_score_mean", "descriptor_soup_offsets"),
         *("word_soup", "word_soup_score_mean", "word_soup_offsets", "upper_bound"),

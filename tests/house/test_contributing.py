@@ -80,7 +80,7 @@ FACTS = {
         switches = {"ensemble": False, "weighed": False}
         rows = pretrained_rows(given, params=EvaluateParams(**sizes, **switches, texts=[], survey=survey))
         assert ("frequent_words", ("and", "the")) in [(row.method, row.texts) for row in rows]
-        assert {"Frequent words", "Sentences (CuPL)"} < {row.label for row in table(["word"])}
+        assert {"Frequent words", "Bare class name"} < {row.label for row in table(["word"])}
         file = Path(sys.argv[1]) / "cupl.json"
         file.write_text('{"Cat": ["It purrs."], "Dog": ["It barks.", " It  runs. "]}')
         names = ["cat", "dog"]
@@ -89,9 +89,8 @@ FACTS = {
         images = (torch.eye(2), torch.arange(2), np.arange(2))
         test = TestSet("pets", "xd", "a {}.", names, *images, {}, gpt=said, gpt_sentences=True)
         by_name = {row.method: row for row in class_rows(given, [test])}
-        cupl = by_name["cupl"]
         assert [list(texts) for texts in by_name["gpt"].prompts] == [["It purrs."], ["It barks.", "It runs."]]
-        assert [list(texts) for texts in cupl.prompts] == [["It purrs."], ["It barks.", "It runs."]]
+        assert by_name["bare_name"].prompts == [["cat"], ["dog"]]
     """,
     "a metric of a row": """
         import sys

@@ -11,10 +11,11 @@ import pytest
 from project import call_stage, miniature_params, write_miniature, write_params
 from small_world import COLOURS
 
-from wsoup.base.errors import DataError, PoolError
+from wsoup.base.errors import DataError, ParamsError, PoolError
 from wsoup.base.templates import oddity
 from wsoup.disk import store
-from wsoup.evaluate.rows import GPT, Material, Row
+from wsoup.disk.files import Artifacts
+from wsoup.evaluate.rows import CUPL, GPT, Material, Row
 from wsoup.evaluate.testsets import load_tests
 from wsoup.pipeline import check_datasets, preflight
 from wsoup.pipeline.params import load_params
@@ -80,11 +81,39 @@ def test_sentences_go_through_the_stage_as_they_are(world, tiny_encoder) -> None
     call_stage("evaluated")
     (photo,) = [each for each in store.read_checked_object("artifacts/evaluated.json")["datasets"] if each["gpt"]]
     assert photo["gpt"] == AS_THEY_ARE
-    from wsoup.disk.files import Artifacts
-
     tests = load_tests(Artifacts(), encoder=tiny_encoder)
     prompts = GPT.prompts(Material((1,)), next(test for test in tests if test.name == "photo"))
     assert prompts == [AS_THEY_ARE[name] for name in sorted(COLOURS)]
+
+
+def test_sentences_have_a_row_of_their_own_beside_gpt_descriptors(world, tiny_encoder) -> None:
+    Path("pools/cupl.json").write_text(json.dumps(SENTENCES))
+    described = {name: ["bright"] for name in COLOURS}
+    assert world(described, sentences="pools/cupl.json") == []
+    assert list(preflight.problems(load_params())) == []
+    for dataset in ("photo", "other", "dim"):
+        call_stage("prepare", dataset)
+        call_stage("embed", dataset)
+    call_stage("evaluated")
+    (photo, *others) = load_tests(Artifacts(), encoder=tiny_encoder)
+    assert CUPL.prompts(Material((1,)), photo) == [AS_THEY_ARE[name] for name in sorted(COLOURS)]
+    assert GPT.prompts(Material((1,)), photo)[0] == ["a photo of a blue, which has bright."]
+    assert [CUPL.prompts(Material((1,)), other) for other in others] == [[], []]
+
+
+def test_a_sentence_that_is_too_long_is_named_with_its_file(world) -> None:
+    Path("pools/cupl.json").write_text(json.dumps({name: ["It is bright.", "word " * 80] for name in COLOURS}))
+    (line,) = world(sentences="pools/cupl.json")
+    assert line.startswith("pools/cupl.json: 4 texts do not fit the model's context, such as 'word word ")
+
+
+def test_a_file_of_sentences_must_be_there_and_watched(world) -> None:
+    (line,) = world(sentences="pools/none.json")
+    assert line == "pools/none.json does not exist; correct the path of this dataset's texts in params.yaml"
+    (problem,) = preflight.problems(load_params())
+    assert "pools/none.json" in str(problem)
+    with pytest.raises(ParamsError, match=r"'cupl.json' \(datasets.photo.sentences\)"):
+        world(sentences="cupl.json")
 
 
 def test_a_class_without_sentences_has_its_prompt(in_tmp: Path) -> None:

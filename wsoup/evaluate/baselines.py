@@ -4,8 +4,9 @@ A baseline is a list of texts shared by all classes (descriptors, chains, noise)
 (prompt ensemble, GPT descriptors). `wsoup.evaluate.rows` assigns them to rows of the tables.
 
 Sources: prompt ensemble, OpenAI's 80 templates (open_clip's metadata); GPT descriptors, classification by description
-(Menon & Vondrick 2023); Waffle, ExplainableML/WaffleCLIP `waffle_tools.py` (mode "waffle"), which alternates random
-words and random characters in shapes derived from the class names, worded like the authors' list of 512
+(Menon & Vondrick 2023); CuPL, sentences of each class, of which the class's text is the mean, without a template (Pratt
+et al. 2023, arXiv 2209.03320); Waffle, ExplainableML/WaffleCLIP `waffle_tools.py` (mode "waffle"), which alternates
+random words and random characters in shapes derived from the class names, worded like the authors' list of 512
 (Chris210634/word_soups, cache/waffle_descriptors_512_count.list). On some datasets the authors use another template for
 GPT rows and the prompt ensemble (source/gpt_helpers.py): ``datasets.<name>.baseline_template``.
 """

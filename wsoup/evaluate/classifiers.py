@@ -11,7 +11,7 @@ from wsoup.core import prompts
 from wsoup.core.soup import Soup
 from wsoup.disk import store
 from wsoup.evaluate.params import EvaluateParams
-from wsoup.evaluate.rows import BASELINES, GIVEN, Material, Method, Row, methods, row_name
+from wsoup.evaluate.rows import BASELINES, CUPL, GIVEN, Material, Method, Row, methods, row_name
 from wsoup.evaluate.testsets import TestSet
 from wsoup.search.pools.lists import read_pool
 from wsoup.texts.tokens import Tokenizer, check_fits, check_prompts
@@ -147,9 +147,6 @@ def check_rows(rows: Sequence[Row], *, tests: Sequence[TestSet], tokenizer: Toke
     for test in tests:
         origin = f"dataset {test.name}"
         step = f"shorten the name (datasets.{test.name}.class_names), or remove such long texts from the pool"
-        of_class_step = (
-            f"shorten the name (datasets.{test.name}.class_names), or the text in datasets.{test.name}.gpt_descriptors"
-        )
         for offset, texts in sorted(by_offset.items()):
             if texts:
                 in_order = sorted(texts)
@@ -158,6 +155,10 @@ def check_rows(rows: Sequence[Row], *, tests: Sequence[TestSet], tokenizer: Toke
                 )
         for row in rows:
             if row.dataset == test.name:
+                key = "sentences" if row.method == CUPL.name else "gpt_descriptors"
+                of_class_step = (
+                    f"shorten the name (datasets.{test.name}.class_names), or the text in datasets.{test.name}.{key}"
+                )
                 for name, of_class in zip(test.class_names, row.prompts, strict=True):
                     about = f"{origin}, class {name!r}, row {row.method}"
                     check_prompts(of_class, tokenizer=tokenizer, origin=about, step=of_class_step)

@@ -117,6 +117,8 @@ class PromptSource(Protocol):
     def gpt_names(self) -> Mapping[str, str]: ...
     @property
     def gpt_sentences(self) -> bool: ...
+    @property
+    def sentences(self) -> Mapping[str, Sequence[str]] | None: ...
 
 
 @dataclass(frozen=True)
@@ -171,6 +173,15 @@ def _gpt(material: Material, dataset: PromptSource) -> Sequence[Sequence[str]]:
     )
 
 
+def _cupl(material: Material, dataset: PromptSource) -> Sequence[Sequence[str]]:
+    """A class's sentences as they are (Pratt et al. 2023); a class without any has its prompt."""
+    if dataset.sentences is None:
+        return []
+    return baselines.gpt_prompts(
+        dataset.template, class_names=dataset.class_names, descriptors=dataset.sentences, are_sentences=True
+    )
+
+
 def _waffle(material: Material, seed: int, m: int) -> Sequence[str]:
     # The authors' list, if the user gave it: its texts are drawn like descriptors.
     if material.waffle:
@@ -194,6 +205,7 @@ def _random_chains(material: Material, seed: int, m: int) -> Sequence[str]:
 CLASS_NAME = Method("class_name", lambda material, seed, m: [""], by_seed=False)
 ENSEMBLE = Method("ensemble", prompts=_ensemble, by_seed=False, tuned=False, weighed=True, keys=("evaluate.ensemble",))
 GPT = Method("gpt", prompts=_gpt, by_seed=False)
+CUPL = Method("cupl", prompts=_cupl, by_seed=False)
 RANDOM_DESCRIPTORS = Method(
     "random_descriptors",
     lambda material, seed, m: baselines.random_descriptors(material.descriptors, m=m, seed=seed),
@@ -226,7 +238,7 @@ UPPER_BOUND = Method(
     keys=("evaluate.survey.descriptors", "evaluate.survey.m"),
 )
 
-BASELINES = (CLASS_NAME, ENSEMBLE, GPT, RANDOM_DESCRIPTORS, WAFFLE, RANDOM_CHAINS)
+BASELINES = (CLASS_NAME, ENSEMBLE, GPT, CUPL, RANDOM_DESCRIPTORS, WAFFLE, RANDOM_CHAINS)
 PAPER_SOUPS = ("descriptor", "word")
 """The paper's soups, in its order. Other soups follow."""
 GIVEN = "given_text"

@@ -60,6 +60,7 @@ class TestSet:
         baseline_template, gpt_names: as in params.yaml.
         gpt: GPT descriptors by class name, or None.
         gpt_sentences: whether these are prompts themselves.
+        sentences: whole sentences by class name, or None.
     """
 
     name: str
@@ -74,6 +75,7 @@ class TestSet:
     gpt_names: Mapping[str, str] = field(default_factory=dict)
     gpt: Mapping[str, Sequence[str]] | None = None
     gpt_sentences: bool = False
+    sentences: Mapping[str, Sequence[str]] | None = None
 
     __test__ = False  # tells pytest that this is not a test class
 
@@ -161,6 +163,7 @@ def load_tests(
                 gpt_names=dataset["gpt_names"],
                 gpt=dataset["gpt"],
                 gpt_sentences=dataset.get("gpt_sentences", False),
+                sentences=dataset.get("sentences"),
             )
         )
     return tests

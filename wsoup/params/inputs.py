@@ -1,8 +1,11 @@
 """Sections that several stages read: the model (`encoder`, `embed`) and the images (`datasets`, `fewshot`)."""
 
+from __future__ import annotations
+
 import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import AfterValidator, Field
 
@@ -63,6 +66,30 @@ class EmbedParams(Section):
 Role = Literal["source", "xd", "dg"]
 
 
+Wording = Literal["text", "code", "sentences"]
+
+
+class ClassTextFile(NamedTuple):
+    """A file of texts for each class.
+
+    Attributes:
+        key: of the dataset, which names it.
+        path: the file.
+        wording: how its texts end, and whether they are whole sentences; None: text, if they are no sentences.
+        names: keys of the file, by class, that are not the class's name.
+    """
+
+    key: str
+    path: str
+    wording: Wording | None
+    names: Mapping[str, str]
+
+    @property
+    def are_sentences(self) -> bool:
+        """Whether its texts are prompts themselves."""
+        return self.wording == "sentences"
+
+
 class DatasetParams(Section):
     """One dataset: its place, its layout and its role."""
 
@@ -88,10 +115,12 @@ class DatasetParams(Section):
     gpt_names: dict[Text, Text] | None = None
     """Classes that take another key of gpt_descriptors, both its name and its descriptors. The authors' for ImageNet:
     {newt: smooth newt, tights: maillot} (gpt_helpers.py:194); null: none."""
-    gpt_wording: Literal["text", "code", "sentences"] | None = None
+    gpt_wording: Wording | None = None
     """How descriptors end. `text`: with one period; a class without descriptors has its name alone. `code`: as in the
     authors' code (loading_helpers.py:55), "etc.."; a class without descriptors has "..., which has .". `sentences`:
     whole sentences, as CuPL's, are used as they are, without a template. null: text, if they are no sentences."""
+    sentences: Place | None = None
+    """JSON of {class: [sentence, ...]} for CuPL's row, whole sentences without a template; under candidates.watch."""
     baseline_template: Annotated[Text, AfterValidator(checked)] | None = None
     """The template of the GPT rows; the prompt ensemble takes its ending, too; null: template. The authors' GPT texts
     all begin with "a photo of a" (gpt_helpers.py:187), and UCF's classes are "a type of action" there (:53)."""
@@ -99,6 +128,14 @@ class DatasetParams(Section):
     """A folder with CoOp's own few-shot draws (shot_16-seed_1.pkl, ...)."""
     verify: Flag = False
     """DVC checks the images themselves at every run: watch is their folder."""
+
+    @property
+    def class_texts(self) -> Iterator[ClassTextFile]:
+        """The files of texts for each class that it names."""
+        if self.gpt_descriptors is not None:
+            yield ClassTextFile("gpt_descriptors", self.gpt_descriptors, self.gpt_wording, self.gpt_names or {})
+        if self.sentences is not None:
+            yield ClassTextFile("sentences", self.sentences, "sentences", {})
 
 
 class FewshotParams(Section):

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -27,13 +28,13 @@ from wsoup.datasets.shape import shape_of
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.images.decode import load_rgb
-from wsoup.params.inputs import DatasetParams
+from wsoup.params.inputs import ClassTextFile, DatasetParams
 from wsoup.pipeline.finding import Finding
 from wsoup.pipeline.findings_cache import cached_findings, encoder_inputs
 from wsoup.pipeline.hidden import replaced_by_dvc
 from wsoup.pipeline.params import Params, covers
 from wsoup.runtime.threads import cores
-from wsoup.search.candidates import gpt, gpt_classes
+from wsoup.search.candidates import gpt_classes
 
 UNCAPTIONED = re.compile(r"[a-z][A-Z]|_|\w-\w|\w\d{2,}|^\d+$|\.$")
 """Class names that no caption would contain: CamelCase, joined by _ or -, codes; or ending in a period, which the
@@ -92,20 +93,13 @@ def _images(name: str, listing: Listing, *, params: Params, deep: bool) -> Itera
     elif not faults:
         for finding in _copies(listing, table=table, section=section):
             yield finding._replace(about=name)
-    if section.gpt_descriptors is not None:
+    for given in section.class_texts:
         # A class that the file has no key for is an error.
-        descriptors = gpt.read_descriptors(section.gpt_descriptors, wording=section.gpt_wording)
-        of_classes = gpt_classes.matched(
-            descriptors,
-            class_names=class_names,
-            origin=section.gpt_descriptors,
-            gpt_names=section.gpt_names or {},
-        )
+        of_classes = gpt_classes.texts_of(given, class_names=class_names)
         of_model: list[object] = encoder_inputs(params)
         inputs: list[object] = [of_model, section.model_dump(mode="json"), of_classes]
-        yield from cached_findings(
-            f"long_gpt_{name}", inputs=inputs, look=lambda: _long_gpt_texts(name, params=params, of_classes=of_classes)
-        )
+        look = partial(_long_class_texts, name, given=given, params=params, of_classes=of_classes)
+        yield from cached_findings(f"long_{given.key}_{name}", inputs=inputs, look=look)
     for template in {section.template, section.baseline_template or section.template}:
         if oddity(template):
             yield Finding("warning", name, oddity(template))
@@ -238,11 +232,13 @@ def _pool_inputs(params: Params) -> list[object]:
     return [candidates.model_dump(mode="json"), digests_of_files]
 
 
-def _long_gpt_texts(name: str, *, params: Params, of_classes: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
+def _long_class_texts(
+    name: str, *, given: ClassTextFile, params: Params, of_classes: Mapping[str, Sequence[str]]
+) -> Iterator[Finding]:
     # Imported here, because torch and open_clip take three seconds.
-    from wsoup.pipeline.check_encoder import long_gpt_texts
+    from wsoup.pipeline.check_encoder import long_class_texts
 
-    for problem in long_gpt_texts(name, params=params, of_classes=of_classes):
+    for problem in long_class_texts(given, section=params.datasets[name], params=params, of_classes=of_classes):
         yield Finding("error", name, problem)
 
 

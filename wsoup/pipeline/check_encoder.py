@@ -13,7 +13,7 @@ from wsoup.base.errors import ModelError, WsoupError, one_line
 from wsoup.core import prompts
 from wsoup.evaluate.baselines import gpt_prompts
 from wsoup.finetune.student import check_model
-from wsoup.params.inputs import EncoderParams
+from wsoup.params.inputs import ClassTextFile, DatasetParams, EncoderParams
 from wsoup.pipeline.downloads import missing_weights
 from wsoup.pipeline.finding import Finding
 from wsoup.pipeline.params import Params
@@ -111,9 +111,10 @@ def long_texts(params: Params, *, class_names: Sequence[str]) -> Iterator[str]:
             )
 
 
-def long_gpt_texts(name: str, *, params: Params, of_classes: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """The first text of a dataset's gpt_descriptors that is too long after its class's name, and how many there are."""
-    section = params.datasets[name]
+def long_class_texts(
+    given: ClassTextFile, *, section: DatasetParams, params: Params, of_classes: Mapping[str, Sequence[str]]
+) -> Iterator[str]:
+    """The first text of a dataset's file that is too long as a prompt of its class, and how many there are."""
     try:
         tokenizer = tokenizer_of(params.encoder.model)
     except WsoupError:  # a missing model is reported elsewhere
@@ -122,8 +123,8 @@ def long_gpt_texts(name: str, *, params: Params, of_classes: Mapping[str, Sequen
         section.baseline_template or section.template,
         class_names=list(of_classes),
         descriptors=of_classes,
-        gpt_names=section.gpt_names or {},
-        are_sentences=section.gpt_wording == "sentences",
+        gpt_names=given.names,
+        are_sentences=given.are_sentences,
     )
     too_long_texts = []
     for class_name, texts in zip(of_classes, by_class, strict=True):
@@ -132,6 +133,6 @@ def long_gpt_texts(name: str, *, params: Params, of_classes: Mapping[str, Sequen
     if too_long_texts:
         class_name, text = too_long_texts[0]
         yield (
-            f"{section.gpt_descriptors}: {len(too_long_texts):,} texts do not fit the model's context, such as "
+            f"{given.path}: {len(too_long_texts):,} texts do not fit the model's context, such as "
             f"{one_line(text, limit=160)!r} of class {class_name!r}; shorten them"
         )

@@ -142,7 +142,8 @@ class Params(Section):
         for i, path in enumerate(pools.descriptors.paths):
             texts[f"candidates.descriptors.paths[{i}]"] = path
         for name, dataset in self.datasets.items():
-            texts[f"datasets.{name}.gpt_descriptors"] = dataset.gpt_descriptors
+            for given in dataset.class_texts:
+                texts[f"datasets.{name}.{given.key}"] = given.path
         if pools.words.watch is None:
             texts |= words
         else:

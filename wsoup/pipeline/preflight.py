@@ -94,11 +94,11 @@ def _shortages(params: Params, *, sizes: Mapping[str, int]) -> Iterator[WsoupErr
 
 
 def _gpt_files(params: Params) -> Iterator[WsoupError]:
-    """Files of GPT descriptors that are missing or cannot be read."""
+    """Files of texts for each class that are missing or cannot be read."""
     wordings: dict[str, str | None] = {}
     for dataset in params.datasets.values():
-        if dataset.gpt_descriptors:
-            wordings[dataset.gpt_descriptors] = wordings.get(dataset.gpt_descriptors) or dataset.gpt_wording
+        for given in dataset.class_texts:
+            wordings[given.path] = wordings.get(given.path) or given.wording
     for path, wording in sorted(wordings.items()):
         try:
             gpt.read_descriptors(path, wording=wording)

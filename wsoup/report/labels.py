@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from wsoup.core.modes import Weighing
 from wsoup.evaluate.rows import (
     CLASS_NAME,
+    CUPL,
     CURVE,
     ENSEMBLE,
     GPT,
@@ -60,6 +61,7 @@ BEFORE_SOUPS = (
     TableRow("ensemble", "Ensemble", ENSEMBLE, plain="80 prompt templates"),
     TableRow("gpt_centroids", "GPT centroids", GPT, curve="GPT centroids"),
     TableRow("gpt_score_mean", "GPT score mean", GPT, "score_mean"),
+    TableRow("cupl", "CuPL", CUPL, plain="Sentences of each class (CuPL)"),
     TableRow(
         "random_descriptors",
         "Random descriptors",
@@ -85,7 +87,7 @@ SOUP_LABELS = {"descriptor": "Descriptor soup", "word": "Word soup"}
 def table(soups: Sequence[str]) -> tuple[TableRow, ...]:
     """All rows in the order of the paper (zero_shot.csv), including those of the soups in params.yaml.
 
-    >>> [row.key for row in table(["word_k50"])][9:13]
+    >>> [row.key for row in table(["word_k50"])][10:14]
     ['word_k50_soup', 'word_k50_soup_score_mean', 'word_k50_soup_offsets', 'upper_bound']
     """
     rows: list[TableRow] = []

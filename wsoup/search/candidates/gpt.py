@@ -33,7 +33,7 @@ def read_descriptors(path: str | Path, *, wording: str | None = None) -> dict[st
     try:
         by_class = _checked(path)
     except FileNotFoundError:
-        raise MissingError(f"{path} does not exist; correct the path of the GPT descriptors in params.yaml") from None
+        raise MissingError(f"{path} does not exist; correct the path of this dataset's texts in params.yaml") from None
     except (ValueError, RecursionError, OSError) as error:
         raise PoolError(
             f"{path} is not a GPT-descriptor file ({reason_of(error)}); expected {{class: [descriptor, ...]}}"

@@ -11,11 +11,23 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from wsoup.base.errors import PoolError
+from wsoup.params.inputs import ClassTextFile
+from wsoup.search.candidates.gpt import read_descriptors
 
 _ALIASES = ({"newt", "eft", "smoothnewt"}, {"tights", "maillot"}, {"missile", "projectile"}, {"sunglasses", "sunglass"})
 """Names for the same ImageNet class in different lists of its 1,000 names, folded."""
 _BETWEEN_WORDS = re.compile(r"(?<=\w)[\s_-]+(?=\w)|[\s_.,:;'’\"/()\[\]&]+")
 """What tells no two names apart. A sign at the end of a name does, as in ``c++`` or ``A-``."""
+
+
+def texts_of(given: ClassTextFile, *, class_names: Sequence[str]) -> dict[str, list[str]]:
+    """Read a dataset's file of texts: those of each class.
+
+    Raises:
+        MissingError, PoolError: as `read_descriptors` and `matched`.
+    """
+    texts = read_descriptors(given.path, wording=given.wording)
+    return matched(texts, class_names=class_names, origin=given.path, gpt_names=given.names)
 
 
 def matched(
