@@ -150,7 +150,7 @@ def test_a_file_with_another_structure_is_refused(tmp_path: Path, text: str) -> 
     (tmp_path / "d.json").write_text(text)
     with pytest.raises(PoolError, match=r"d.json is not a GPT-descriptor file \(.*\); expected"):
         gpt.read_descriptors(tmp_path / "d.json")
-    with pytest.raises(MissingError, match=r"e.json does not exist; correct the path of the GPT descriptors"):
+    with pytest.raises(MissingError, match=r"e.json does not exist; correct the path of this dataset's texts"):
         gpt.read_descriptors(tmp_path / "e.json")
 
 

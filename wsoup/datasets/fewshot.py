@@ -79,10 +79,13 @@ def split_of_seed(manifest: pa.Table, *, seed: int) -> pa.Table:
     return pa.table({"path": manifest["path"].take(rows), "label": manifest["label"].take(rows), "row": rows})
 
 
-def pickled(split: Split, *, class_names: list[str], folder: str, shots: int, seed: int) -> np.ndarray:
+def pickled(
+    split: Split, *, class_names: list[str], folder: str, shots: int, seed: int, labels_of_all: range | None = None
+) -> np.ndarray:
     """Positions in `split` of the images that a pickle lists: (n,) int64, by label, then path.
 
-    Paths are compared from the end: those in the pickle may start at another machine's root or at the image folder.
+    The pickle lists images of all classes. If `split` has half of them, `labels_of_all` are their labels there. Paths
+    are compared from the end: those in the pickle may start at another machine's root or at the image folder.
 
     Raises:
         MissingError: no ``shot_<shots>-seed_<seed>.pkl`` in the folder.
@@ -90,6 +93,8 @@ def pickled(split: Split, *, class_names: list[str], folder: str, shots: int, se
     """
     path = Path(folder) / f"shot_{shots}-seed_{seed}.pkl"
     rows = _read_pickle(path)
+    if labels_of_all is not None:
+        rows = [(image, label - labels_of_all.start, name) for image, label, name in rows if label in labels_of_all]
     positions_of: dict[str, list[int]] = {}
     # Folders in front of a file's name may differ. Without this dictionary of names, each of the pickle's images would
     # be compared with all 1.3 million of ImageNet.

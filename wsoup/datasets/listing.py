@@ -60,6 +60,7 @@ class Listing:
         origin: the file or folder that assigns images to splits, for messages and the manifest.
         names_may_repeat: whether two labels may share a class name, as ImageNet's "missile" does; else an error.
         notes: lines about what was left out, for the user.
+        labels_of_all: of half of the classes, their labels among all classes; None: all classes are here.
     """
 
     root: str
@@ -68,6 +69,7 @@ class Listing:
     origin: str
     names_may_repeat: bool = False
     notes: Sequence[str] = ()
+    labels_of_all: range | None = None
 
     def split(self, name: str) -> Split:
         """A split by name; the error lists the existing ones."""

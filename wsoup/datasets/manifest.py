@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from wsoup.base import remote
 from wsoup.base.errors import DataError, ParamsError
 from wsoup.datasets import coop, digests, division, fewshot, folder, hub, paper, saved, tables
+from wsoup.datasets.halves import half
 from wsoup.datasets.listing import Listing, Split, validated
 from wsoup.datasets.walk import SPLIT_FOLDERS, require_folder
 from wsoup.params.inputs import DatasetParams
@@ -132,7 +133,7 @@ def _seeds_by_image(
 ) -> dict[int, list[int]]:
     """Sorted seeds that draw an image, by its position in `train`; drawn here, or listed by the user's pickles."""
     if params.fewshot_pickles is not None:
-        draw = partial(fewshot.pickled, folder=params.fewshot_pickles)
+        draw = partial(fewshot.pickled, folder=params.fewshot_pickles, labels_of_all=listing.labels_of_all)
     else:
         draw = partial(fewshot.draw, origin=listing.origin)
     seeds_of: dict[int, list[int]] = {}
@@ -182,7 +183,11 @@ def read_listing(name: str, *, params: DatasetParams) -> Listing:
         _, hexes = digests.of_images(listed.root, images.paths, origin=listed.origin)
         listed = division.divided(listed, hexes, fraction=params.test_fraction, test_split=params.test_split)
     _check_watched(listed, watch=params.watch)
-    return validated(listed)
+    listing = validated(listed)
+    if params.classes is None:
+        return listing
+    # After the split by digests, so that base and new classes are divided as all of them would be.
+    return half(listing, which=params.classes)
 
 
 def _listed(name: str, *, params: DatasetParams) -> Listing:
@@ -193,8 +198,9 @@ def _listed(name: str, *, params: DatasetParams) -> Listing:
         wanted |= {*SPLIT_FOLDERS}
         if params.layout == "imagefolder":
             wanted = {*(folder.splits_with_images(root) or SPLIT_FOLDERS)}
-    if params.role == "source":
-        # Training images of a target are never read, so no result can depend on them.
+    if params.role == "source" or params.classes is not None:
+        # Training images of a target are never used, so no result can depend on them. Half of the classes is half of
+        # all: a class without test images must not move the border.
         wanted.add("train")
     kind, _, argument = params.layout.partition(":")
     if kind == "imagefolder":

@@ -64,6 +64,7 @@ class EmbedParams(Section):
 
 
 Role = Literal["source", "xd", "dg"]
+Half = Literal["base", "new"]
 
 
 Wording = Literal["text", "code", "sentences"]
@@ -108,6 +109,9 @@ class DatasetParams(Section):
     test_fraction: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Share of images to test on, drawn by digest, of an imagefolder with at most one of train/, val/ and test/, or of
     a list without splits (docs/datasets.md); null: its folders or its list divide it."""
+    classes: Half | None = None
+    """base: only the first half of the classes, in label order; new: only the other half (CoOp's base-to-new protocol:
+    base classes as source, new ones as target; docs/datasets.md); null: all."""
     class_names: Place | None = None
     """A file that names classes, one per line: folder, a tab, class name; or, of a list, names in label order."""
     gpt_descriptors: Place | None = None

@@ -17,6 +17,7 @@ from wsoup.params.section import parse
 from wsoup.report import plots, plots_landscape, plots_training
 from wsoup.report.accuracy import averages, finetuned_table, paper_tables, zero_shot_table
 from wsoup.report.answer import JudgedRun, judge_run, metrics
+from wsoup.report.base_to_new import base_to_new
 from wsoup.report.counts import counts
 from wsoup.report.gains import gains, known_verdicts
 from wsoup.report.load import RunParams, load_results, recorded
@@ -150,6 +151,9 @@ def tables(run: FinishedRun) -> list[Table]:
     searches = memory_of_searches(run.artifacts, soups=list(run.params.soups))
     if searches or results.peak_device_mib:
         tables.append(memory_table(results, searches=searches))
+    halves = base_to_new(results, datasets=run.params.datasets)
+    if halves.rows:
+        tables.append(halves)
     if results.metrics:
         tables.append(row_metrics(results))
     texts = run.artifacts.results / PRETRAINED / "texts.parquet"
