@@ -18,7 +18,7 @@ from wsoup.evaluate import class_means
 from wsoup.evaluate.answers import answer
 from wsoup.evaluate.class_means import mean_texts, mean_weights
 from wsoup.evaluate.classifiers import class_rows
-from wsoup.evaluate.counts import answers_of, count, evaluate, tokens_stored
+from wsoup.evaluate.counts import SCHEMA, answers_of, count, evaluate, tokens_stored
 from wsoup.evaluate.rows import Material, Row
 from wsoup.evaluate.testsets import TestSet
 from wsoup.texts.encoder import PromptEncoder
@@ -31,7 +31,7 @@ def test_counts_and_cosines_on_a_circle_by_hand():
     mean = on_a_circle(0, 90).float() * torch.tensor([[1.0], [0.5]])
     by_mode = {row["mode"]: row for row in count(answer([(Row("x", (7,), ("t",)), mean)], test=test), sizes={"t": 3})}
     same = "wsoup/evaluate/counts.py: a metric of a row needs its value in `count` and its type in `SCHEMA`"
-    assert {*by_mode["centroid"], "variant"} == {*counts.SCHEMA.names}, same
+    assert {*by_mode["centroid"], "variant"} == {*SCHEMA.names}, same
     assert by_mode["centroid"]["n_correct"] == 2  # 44 degrees is nearer east
     assert by_mode["score_mean"]["n_correct"] == 2  # and 80 degrees: 0.17 against 0.49
     cos = [math.cos(math.radians(a)) for a in (10, 10, 46)]
