@@ -1,8 +1,8 @@
 """Half of a dataset's classes, for generalisation from base to new classes (Zhou et al. 2022, CoCoOp, 2203.05557).
 
-The protocol is CoOp's (KaiyangZhou/CoOp, datasets/oxford_pets.py, `subsample_classes`; in the authors' repository
-``--subsample_classes``): in label order, the first half is base and the other is new; of an odd number, base has one
-more. What is learned on the base classes is tested on both halves, each by itself.
+The protocol is CoOp's (KaiyangZhou/CoOp, datasets/oxford_pets.py, `subsample_classes`, as in the authors' repository):
+in label order, the first half is base and the other is new; of an odd number, base has one more. What is learned on
+the base classes is tested on both halves, each by itself.
 """
 
 from dataclasses import replace
