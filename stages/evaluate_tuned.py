@@ -10,6 +10,7 @@ from wsoup.evaluate.classifiers import class_rows, load_material, tuned_rows
 from wsoup.evaluate.counts import evaluate
 from wsoup.evaluate.judged import with_right_images
 from wsoup.evaluate.params import EvaluateParams
+from wsoup.evaluate.row_key import file_of_method
 from wsoup.evaluate.seen import encode_and_answer, seen_by
 from wsoup.evaluate.testsets import load_tests
 from wsoup.evaluate.training_curve import during_training
@@ -65,7 +66,7 @@ def main(owner: Owner, method: str) -> None:
         "members_kl": [members_divergence_log(folder) for folder in folders.values()],
         "training": training,
     }
-    out = run.artifacts.results / f"{method}.parquet"
+    out = file_of_method(run.artifacts.results, method)
     store.write_table(out, pa.concat_tables(tables), attributes=about)
     print(f"{out}: {method}, seeds {', '.join(map(str, run.seeds))}")
 

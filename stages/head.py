@@ -18,6 +18,7 @@ from wsoup.disk import store
 from wsoup.disk.shards import Owner, Shard
 from wsoup.evaluate.baselines import ensemble_prompts
 from wsoup.evaluate.right import pack_right
+from wsoup.evaluate.row_key import file_of_head
 from wsoup.evaluate.rows import row_name
 from wsoup.heads.fewshot import checked
 from wsoup.heads.head import Head, best_head
@@ -82,7 +83,7 @@ def main(owner: Owner, name: str) -> None:
         "in_turn": in_turn,
         "left_out": [[head.kind, head.n_correct, head.n_images] for head in heads],
     }
-    out = artifacts.results / "heads" / f"{name}.parquet"
+    out = file_of_head(artifacts.results, name)
     store.write_table(out, pa.Table.from_pylist(lines), attributes=attributes)
     print(f"{out}: {len(lines)} lines; left-out images right, by seed: {', '.join(map(left_out, heads))}")
 

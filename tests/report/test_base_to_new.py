@@ -32,7 +32,7 @@ def test_harmonic_means_by_hand():
     plain, tuned = table.rows
     assert (plain["base"], plain["new"], plain["H"]) == (70, 25, pytest.approx(36))
     assert plain["H (std)"] == pytest.approx(32**0.5)
-    assert (tuned["method"], tuned["base"], tuned["H"]) == ("coop + Class name only", 99, 0)
+    assert (tuned["method"], tuned["base"], tuned["H"]) == ("coop", 99, 0)
     assert "| Class name only | 1 | 70.00 ± 14.14 | 25.00 ± 7.07 | 36.00 ± 5.66 |" in table.as_markdown()
 
 

@@ -1,4 +1,4 @@
-"""Which images each judged row gets right: names and bits of right.parquet.
+"""Which images each judged row gets right: its name and its bits, one an image, in files of results.
 
 The report imports this module, so it must not import torch.
 """
@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 
-FILE = "right.parquet"
-"""Which images each judged row gets right, one bit per image."""
 Right = dict[str, np.ndarray]
 """Dataset -> (K, N) bool: which images a row gets right with each of K seeds."""
 
@@ -32,7 +30,7 @@ def pack_right(right: np.ndarray) -> bytes:
 
 
 def right_by_row(lines: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], Right]:
-    """Unpack the lines of `FILE`, and group them by (method, mode); seeds are stacked in rising order."""
+    """Unpack lines of right.parquet or of a method's results, by (method, mode); seeds are stacked in rising order."""
     by_row: dict[tuple[str, str], dict[str, list[np.ndarray]]] = {}
     for line in sorted(lines, key=lambda line: line["seed"]):
         if line.get("right") is None:  # most rows of a finetuned model are only counted

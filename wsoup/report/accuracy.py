@@ -48,10 +48,7 @@ def finetuned_table(results: Results, *, heads: Collection[str]) -> Table:
     rows = []
     for variant in variants:
         for row in results.table:
-            label = variant
-            if row.key != "class_name":
-                label = f"{variant} + {results.label(row)}"
-            rows.append(ShownRow(label, variant, row, {}))
+            rows.append(ShownRow(results.title(variant, row), variant, row, {}))
     return accuracy_table(results, rows=rows, name="finetuned", title=title)
 
 

@@ -17,7 +17,8 @@ from wsoup.base.errors import MismatchError
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.params import ReportParams
-from wsoup.evaluate.right import FILE, Right, all_seeds, right_by_row
+from wsoup.evaluate.right import Right, all_seeds, right_by_row
+from wsoup.evaluate.row_key import files_of_right
 from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, judged_mode, judged_soups, row_name
 from wsoup.report.labels import title_in_answer
 from wsoup.report.results import PLACES
@@ -62,7 +63,7 @@ class PlaceAnswer:
 
 
 @dataclass(frozen=True)
-class JudgedRun:
+class Judgement:
     """The answer of a run, and all its verdicts.
 
     Attributes:
@@ -105,7 +106,7 @@ def judge_run(
     roles: Mapping[str, str],
     n_classes: Mapping[str, int],
     report: ReportParams,
-) -> JudgedRun:
+) -> Judgement:
     """Judge the run's soup and method, and every other soup, from what the stages of evaluation and `head` stored.
 
     Args:
@@ -120,7 +121,8 @@ def judge_run(
         MissingError: a stage has not run.
         MismatchError: a file of results is not of this version.
     """
-    images = read_right(results / PRETRAINED / FILE, made_by="evaluate")
+    files = files_of_right(results, methods=methods, heads=heads)
+    images = read_right(files[PRETRAINED], made_by="evaluate")
     by_soup = {}
     for name in judged_soups(list(soups)):
         by_soup[name] = _in_mode(judged_mode(name, mode=report.mode), images=images)
@@ -134,13 +136,13 @@ def judge_run(
     if report.method is not None:
         method_soup = methods[report.method]
         names["finetuned"] = f"{report.method}, finetuned"
-        rows["finetuned"] = _right_of_method(results, report.method, soup=method_soup, report=report)
+        rows["finetuned"] = _right_of_method(files, report.method, soup=method_soup, report=report)
     answering = _heads_of_answer(heads)
     for key, head in answering.items():
-        of_head = read_right(results / "heads" / f"{head}.parquet", made_by=f"head@{head}")
+        of_head = read_right(files[head], made_by=f"head@{head}")
         rows[key] = of_head[row_name(heads[head]["soup"]), "centroid"]
         names[key] = HEADS[key]
-    in_turn = _in_turn(results / "heads", heads=heads, first=answering.get("head"), report=report)
+    in_turn = _in_turn(files, heads=heads, first=answering.get("head"), report=report)
     places = _datasets_by_role(roles)
     answers = {}
     for role, datasets in places.items():
@@ -150,7 +152,7 @@ def judge_run(
             (source,) = datasets
             judged_in_turn = {key: {source: in_turn[key]} for key in there if key in in_turn}
         answers[role] = _answer(there, in_turn=judged_in_turn, names=names, n_classes=n_classes, report=report)
-    return JudgedRun(
+    return Judgement(
         soup=report.soup,
         method=report.method,
         method_soup=method_soup,
@@ -191,7 +193,7 @@ def _heads_of_answer(heads: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _in_turn(
-    folder: Path, *, heads: Mapping[str, Mapping[str, Any]], first: str | None, report: ReportParams
+    files: Mapping[str, Path], *, heads: Mapping[str, Mapping[str, Any]], first: str | None, report: ReportParams
 ) -> dict[str, np.ndarray]:
     """Shares of right answers of each row on all labelled images, if stage `head` judged them in turn.
 
@@ -203,7 +205,7 @@ def _in_turn(
     if judged_mode(report.soup, mode=report.mode) != "centroid":
         return rows
     for name, head in heads.items():
-        beside = store.table_attributes(folder / f"{name}.parquet")["in_turn"]
+        beside = store.table_attributes(files[name])["in_turn"]
         if name == first:
             rows |= {row: np.array(shares) for row, shares in beside.items() if row != "soup"}
         if head["soup"] == report.soup and "soup" in beside:
@@ -259,13 +261,12 @@ def _accuracy(right: Right) -> float:
     return float(sum(by_dataset) / len(by_dataset))
 
 
-def _right_of_method(results: Path, method: str, *, soup: str, report: ReportParams) -> Right:
+def _right_of_method(files: Mapping[str, Path], method: str, *, soup: str, report: ReportParams) -> Right:
     """Images that a finetuned method gets right with the texts it was trained on, in the mode of its soup."""
-    path = results / f"{method}.parquet"
-    rows = read_right(path, made_by=f"evaluate_tuned@{method}")
+    rows = read_right(files[method], made_by=f"evaluate_tuned@{method}")
     row = (row_name(soup), judged_mode(soup, mode=report.mode))
     if row not in rows:
-        raise MismatchError(f"{path} does not say which images {method} gets right; run `dvc repro`")
+        raise MismatchError(f"{files[method]} does not say which images {method} gets right; run `dvc repro`")
     return rows[row]
 
 
@@ -285,7 +286,7 @@ def _datasets_by_role(roles: Mapping[str, str]) -> dict[str, list[str]]:
     return by_role
 
 
-def metrics(judged: JudgedRun) -> dict[str, dict[str, float]]:
+def metrics(judged: Judgement) -> dict[str, dict[str, float]]:
     """metrics.json: per cent of every row of the answer on source, XD and DG; at most 15 numbers."""
     by_key: dict[str, dict[str, float]] = {}
     for key in judged.names:

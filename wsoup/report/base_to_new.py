@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from wsoup.disk.files import PRETRAINED
 from wsoup.params.inputs import DatasetParams
 from wsoup.report.results import Results
 from wsoup.report.tables import Table, TableCells, mean_and_std
@@ -27,8 +26,7 @@ def base_to_new(results: Results, *, datasets: Mapping[str, DatasetParams]) -> T
     pair = pair_of(datasets)
     if pair is not None:
         for variant, row, cells in results.rows():
-            label = results.label(row)
-            line: dict[str, object] = {"method": label if variant == PRETRAINED else f"{variant} + {label}"}
+            line: dict[str, object] = {"method": results.title(variant, row)}
             line["m"] = round(cells.texts, 1)
             both = cells.of(pair)  # (2, seeds)
             for column, values in (("base", both[0]), ("new", both[1]), ("H", harmonic_mean(both))):

@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from wsoup.evaluate.row_key import RowKey
 from wsoup.report.results import PLACES
-from wsoup.report.revisions import Counts, Revision, RowKey, TestImages
+from wsoup.report.revisions import Counts, Revision, TestImages
 from wsoup.statistics.noise import Comparison, Estimate, Verdict, compare_counts, compare_images, judge
 from wsoup.statistics.words import interval, worded
 

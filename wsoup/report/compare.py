@@ -7,6 +7,7 @@ from pathlib import Path
 from wsoup.base.errors import MissingError
 from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.right import all_seeds
+from wsoup.evaluate.row_key import RowKey
 from wsoup.evaluate.rows import row_name
 from wsoup.paper.settings import flat
 from wsoup.params.reading import parse_yaml, read_yaml
@@ -15,7 +16,7 @@ from wsoup.report.fed import FedRow, fed_rows
 from wsoup.report.load import recorded
 from wsoup.report.others import changes_of_others, others_in_lines
 from wsoup.report.record import FILE, Record
-from wsoup.report.revisions import WORKSPACE, Revision, RowKey, TestImages
+from wsoup.report.revisions import WORKSPACE, Revision, TestImages
 from wsoup.report.sentences import WIDTH, one_line_of
 from wsoup.runtime.git import git
 from wsoup.statistics.words import magnitude, worded
@@ -82,11 +83,11 @@ def _changes_of(
 def _key_before(key: RowKey, *, before: Revision, after: Revision) -> RowKey:
     """The earlier revision's key of a row; what a run is about may have another name there."""
     if key == (PRETRAINED, all_seeds(after.record.soup)):
-        return PRETRAINED, all_seeds(before.record.soup)
+        return RowKey(PRETRAINED, all_seeds(before.record.soup))
     old = before.record.params
     method = old["report"].get("method")
-    if method is not None and key[0] == after.record.params["report"].get("method"):
-        return method, row_name(old["finetune"]["methods"][method]["soup"])
+    if method is not None and key.variant == after.record.params["report"].get("method"):
+        return RowKey(method, row_name(old["finetune"]["methods"][method]["soup"]))
     return key
 
 

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.made_from import OFFSETS, made_from
 from wsoup.evaluate.right import all_seeds
+from wsoup.evaluate.row_key import RowKey
 from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, GIVEN, RANDOM_DESCRIPTORS, WAFFLE, judged_soups, row_name
 from wsoup.params.graph import Graph, graph_of, is_fed, own_dvc_yaml
 from wsoup.report.labels import soup_title
 from wsoup.report.record import Record
-from wsoup.report.revisions import RowKey
 
 BASELINES = {
     CLASS_NAME.name: "class name",
@@ -83,15 +83,15 @@ def _titles(record: Record) -> Iterator[tuple[RowKey, str]]:
     soups = judged_soups(list(params["soups"]))
     for name in soups:
         row = all_seeds(name) if name == record.soup else row_name(name)
-        yield (PRETRAINED, row), soup_title(name)
+        yield RowKey(PRETRAINED, row), soup_title(name)
     for name, method in params["finetune"]["methods"].items():
-        yield (name, row_name(method["soup"])), name
+        yield RowKey(name, row_name(method["soup"])), name
     for name, head in params["heads"].items():
-        yield (name, row_name(head["soup"])), f"head {name}"
+        yield RowKey(name, row_name(head["soup"])), f"head {name}"
     for row, title in BASELINES.items():
-        yield (PRETRAINED, row), title
+        yield RowKey(PRETRAINED, row), title
     for name in soups:
-        yield (PRETRAINED, f"{row_name(name)}_offsets"), f"{soup_title(name)}, offsets"
+        yield RowKey(PRETRAINED, f"{row_name(name)}_offsets"), f"{soup_title(name)}, offsets"
 
 
 def _feeding(key: RowKey, *, record: Record, graph: Graph) -> Sequence[str]:

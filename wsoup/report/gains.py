@@ -12,19 +12,18 @@ import numpy as np
 
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED
-from wsoup.evaluate.right import FILE, Right, right_by_row
+from wsoup.evaluate.right import Right, right_by_row
+from wsoup.evaluate.row_key import RowKey, files_of_right, row_in_mode
 from wsoup.evaluate.rows import row_name
 from wsoup.paper import tables as paper
-from wsoup.report.answer import JudgedRun
+from wsoup.report.answer import Judgement
 from wsoup.report.beside_paper import Beside, ShownRow, beside_paper
 from wsoup.report.labels import TableRow
 from wsoup.report.results import PLACES, Cells, Results
 from wsoup.report.tables import MARK, Table, TableCells
 from wsoup.statistics.noise import Comparison, Estimate, Verdict, compare_counts, compare_images, judge
 
-Key = tuple[str, str]
-"""Variant and key of a row, or method and mode of one in a file of right images."""
-ComparisonKey = tuple[Key, Key, str]
+ComparisonKey = tuple[RowKey, RowKey, str]
 """A row, another one, and a role."""
 OURS = ("descriptor_soup", "descriptor_soup_offsets", "word_soup", "word_soup_score_mean")
 """The soups of the paper's zero-shot table."""
@@ -54,16 +53,14 @@ class _Difference(NamedTuple):
     compared_by: str
 
 
-def known_verdicts(judged: JudgedRun) -> dict[ComparisonKey, Verdict]:
+def known_verdicts(judged: Judgement) -> dict[ComparisonKey, Verdict]:
     """The verdicts on soups that the table of verdicts shows, by the keys of this table's rows."""
     verdicts: dict[ComparisonKey, Verdict] = {}
-    others = {"class_name": (PRETRAINED, "class_name"), "ensemble": (PRETRAINED, "ensemble")}
+    others = {"class_name": RowKey(PRETRAINED, "class_name"), "ensemble": RowKey(PRETRAINED, "ensemble")}
     for comparison in judged.comparisons:
-        row = row_name(comparison.soup)
-        if judged.modes[comparison.soup] == "score_mean":
-            row = f"{row}_score_mean"
+        row = row_in_mode(row_name(comparison.soup), judged.modes[comparison.soup])
         if comparison.rival in others:
-            verdicts[(PRETRAINED, row), others[comparison.rival], comparison.role] = comparison.fixed
+            verdicts[RowKey(PRETRAINED, row), others[comparison.rival], comparison.role] = comparison.fixed
     return verdicts
 
 
@@ -76,10 +73,10 @@ def gains(
         results: the run.
         folder: of its results, for the images that rows get right.
         confidence: of intervals, corrected for the differences of one row on one place.
-        known: row (variant, row), other row and role -> the verdict of the table of verdicts, which is shown here, too.
+        known: row, other row and role -> the verdict of the table of verdicts, which is shown here, too.
     """
-    right = {variant: _read_right(folder, variant) for variant in results.variants}
-    differences: dict[tuple[Key, Key], _Difference] = {}
+    right = _read_right(results, folder=folder)
+    differences: dict[tuple[RowKey, RowKey], _Difference] = {}
     for ours, baseline in pairs():
         first = _side(results, ours, right=right)
         second = _side(results, baseline, right=right)
@@ -99,14 +96,15 @@ def gains(
     return Table("gains", "Gains over the baselines", columns, lines, _notes(lines, confidence=confidence))
 
 
-def pairs() -> list[tuple[Key, Key]]:
-    """The differences: (variant, row) over (variant, row)."""
-    differences: list[tuple[Key, Key]] = []
+def pairs() -> list[tuple[RowKey, RowKey]]:
+    """The differences: a row over another one."""
+    differences: list[tuple[RowKey, RowKey]] = []
     for row in OURS:
         for baseline in BASELINES:
-            differences.append(((PRETRAINED, row), (PRETRAINED, baseline)))
+            differences.append((RowKey(PRETRAINED, row), RowKey(PRETRAINED, baseline)))
     for method in PLAIN:
-        differences.append(((f"{method}_diverse", "word_soup_score_mean"), (method, "class_name")))
+        diverse = RowKey(f"{method}_diverse", "word_soup_score_mean")
+        differences.append((diverse, RowKey(method, "class_name")))
     return differences
 
 
@@ -127,7 +125,7 @@ def _notes(lines: Sequence[TableCells], *, confidence: float) -> list[str]:
     return notes
 
 
-def _side(results: Results, key: Key, *, right: Mapping[str, Mapping[Key, Right]]) -> _Side | None:
+def _side(results: Results, key: RowKey, *, right: Mapping[str, Mapping[tuple[str, str], Right]]) -> _Side | None:
     """A row with what is known of it, given the right images by variant; None if this run does not have it."""
     variant, name = key
     row = results.row(name)
@@ -138,21 +136,18 @@ def _side(results: Results, key: Key, *, right: Mapping[str, Mapping[Key, Right]
     # With the offset trick a row has the same name in the file, but other images are right.
     if not row.offsets:
         hits = right[variant].get((row.method.name, row.mode), {})
-    label = results.label(row)
-    if variant != PRETRAINED:
-        label = variant if name == "class_name" else f"{variant} + {label}"
-    shown = ShownRow(label, variant, row, _papers_figures(results, variant, row))
+    shown = ShownRow(results.title(variant, row), variant, row, _papers_figures(results, variant, row))
     return _Side(shown, cells, hits, beside_paper(results, shown))
 
 
-def _read_right(folder: Path, variant: str) -> dict[Key, Right]:
-    """The images that a variant's rows get right, by method and mode; none if its file does not say."""
-    path = folder / f"{variant}.parquet"
-    if variant == PRETRAINED:
-        path = folder / PRETRAINED / FILE
-    if not path.exists():
-        return {}
-    return right_by_row(store.read_table(path).to_pylist())
+def _read_right(results: Results, *, folder: Path) -> dict[str, Mapping[tuple[str, str], Right]]:
+    """The images that rows get right: variant -> (method, mode); none of a variant whose file does not say."""
+    methods = [variant for variant in results.variants if variant != PRETRAINED]
+    right: dict[str, Mapping[tuple[str, str], Right]] = {}
+    # No head is compared here.
+    for variant, path in files_of_right(folder, methods=methods, heads=()).items():
+        right[variant] = right_by_row(store.read_table(path).to_pylist()) if path.exists() else {}
+    return right
 
 
 def _papers_figures(results: Results, variant: str, row: TableRow) -> Mapping[str, float]:
@@ -181,13 +176,13 @@ def _difference(results: Results, ours: _Side, baseline: _Side) -> _Difference:
 
 
 def _judged(
-    differences: Mapping[tuple[Key, Key], _Difference],
+    differences: Mapping[tuple[RowKey, RowKey], _Difference],
     *,
     known: Mapping[ComparisonKey, Verdict],
     confidence: float,
 ) -> dict[ComparisonKey, Verdict]:
     """Verdicts on all differences that are not known yet, those of one row on one place corrected together."""
-    questions: dict[tuple[Key, str], dict[ComparisonKey, Estimate]] = {}
+    questions: dict[tuple[RowKey, str], dict[ComparisonKey, Estimate]] = {}
     for (ours, baseline), difference in differences.items():
         for role, estimate in difference.estimates.items():
             key = (ours, baseline, role)

@@ -7,6 +7,7 @@ from typing import Any
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.params import EvaluateParams, LandscapeParams, ReportParams
+from wsoup.evaluate.row_key import files_of_counts
 from wsoup.finetune.params import FinetuneParams
 from wsoup.paper.settings import Settings
 from wsoup.params.inputs import Datasets, EncoderParams, FewshotParams
@@ -56,11 +57,12 @@ def load_results(folder: Path, *, params: RunParams) -> Results:
     Raises:
         MissingError, MismatchError: no results of the pretrained model; see `read_lines`.
     """
-    pretrained = store.require(folder / PRETRAINED / "results.parquet", made_by="evaluate")
+    files = files_of_counts(folder, methods=params.finetune.methods, heads=params.heads)
+    pretrained = store.require(files.pop(PRETRAINED), made_by="evaluate")
     lines = read_lines(pretrained, variant=PRETRAINED, datasets=params.datasets)
     about = store.table_attributes(pretrained)
     trained: dict[str, Mapping[str, Any]] = {}
-    for variant, path in _files_of_trained(folder, params=params).items():
+    for variant, path in files.items():
         # A report of the pretrained rows is useful while a method is still being trained by hand.
         if path.exists():
             lines += read_lines(path, variant=variant, datasets=params.datasets)
@@ -83,13 +85,3 @@ def load_results(folder: Path, *, params: RunParams) -> Results:
         members_kl={variant: each["members_kl"] for variant, each in trained.items()},
         training=training,
     )
-
-
-def _files_of_trained(folder: Path, *, params: RunParams) -> dict[str, Path]:
-    """Finetuned method or head -> its file of results."""
-    files = {}
-    for method in params.finetune.methods:
-        files[method] = folder / f"{method}.parquet"
-    for head in params.heads:
-        files[head] = folder / "heads" / f"{head}.parquet"
-    return files

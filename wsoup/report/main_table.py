@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from wsoup.disk.files import PRETRAINED
-from wsoup.evaluate.rows import CLASS_NAME, in_order, judged_mode, judged_soups, row_name
+from wsoup.evaluate.row_key import judged_row
+from wsoup.evaluate.rows import CLASS_NAME, in_order, judged_soups
 from wsoup.report.answer import HEADS
 from wsoup.report.labels import soup_title
 from wsoup.report.results import PLACES, Cells, Results
@@ -40,7 +41,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class PaperRow:
+class MainRow:
     """A line of the table.
 
     Attributes:
@@ -58,7 +59,7 @@ class PaperRow:
     is_runs: bool = False
 
 
-def main_table(run: FinishedRun) -> list[list[PaperRow]]:
+def main_table(run: FinishedRun) -> list[list[MainRow]]:
     """The table in groups: texts without a search, soups, and what was trained on the source's images."""
     groups = [_baselines(run), _soups(run), _trained(run)]
     return [group for group in groups if group]
@@ -74,7 +75,7 @@ def shown_roles(run: FinishedRun) -> dict[str, str]:
     return heads
 
 
-def _baselines(run: FinishedRun) -> list[PaperRow]:
+def _baselines(run: FinishedRun) -> list[MainRow]:
     rows = []
     for name in BASELINES:
         row = run.results.row(name)
@@ -87,21 +88,21 @@ def _baselines(run: FinishedRun) -> list[PaperRow]:
             title = run.judged.title(OF_ANSWER[name])
             places |= _of_answer(run, OF_ANSWER[name])
         about = about_texts(name, template=run.params.datasets[run.params.source].template)
-        rows.append(PaperRow(title, about, cells.texts, places))
+        rows.append(MainRow(title, about, cells.texts, places))
     return rows
 
 
-def _soups(run: FinishedRun) -> list[PaperRow]:
+def _soups(run: FinishedRun) -> list[MainRow]:
     rows = []
     for name in judged_soups(in_order(list(run.params.soups))):
         about = about_soup(run.params.soups[name])
         if name == run.judged.soup:
             n_texts = float(len(run.record().members))
-            rows.append(PaperRow(run.judged.title("soup"), about, n_texts, _of_answer(run, "soup"), is_runs=True))
+            rows.append(MainRow(run.judged.title("soup"), about, n_texts, _of_answer(run, "soup"), is_runs=True))
             continue
         cells = _judged_cells(run, name, variant=PRETRAINED)
         if cells is not None:
-            rows.append(PaperRow(soup_title(name), about, cells.texts, _of_soup(run, name, cells=cells)))
+            rows.append(MainRow(soup_title(name), about, cells.texts, _of_soup(run, name, cells=cells)))
     return rows
 
 
@@ -114,7 +115,7 @@ def _of_soup(run: FinishedRun, name: str, *, cells: Cells) -> dict[str, Place]:
     return places
 
 
-def _trained(run: FinishedRun) -> list[PaperRow]:
+def _trained(run: FinishedRun) -> list[MainRow]:
     """The run's finetuned method, those on the class name alone, and the first head."""
     rows = []
     for name, method in run.params.finetune.methods.items():
@@ -124,23 +125,19 @@ def _trained(run: FinishedRun) -> list[PaperRow]:
         about = about_method(method)
         if name == run.judged.method:
             title = run.judged.title("finetuned")
-            rows.append(PaperRow(title, about, cells.texts, _of_answer(run, "finetuned"), is_runs=True))
+            rows.append(MainRow(title, about, cells.texts, _of_answer(run, "finetuned"), is_runs=True))
         elif method.soup == CLASS_NAME.name:
-            rows.append(PaperRow(f"{name}, finetuned", about, cells.texts, _means(run.results, cells)))
+            rows.append(MainRow(f"{name}, finetuned", about, cells.texts, _means(run.results, cells)))
     for key in HEADS:
         if key in run.judged.names:
             about = about_head(shots=run.params.fewshot.shots)
-            rows.append(PaperRow(run.judged.title(key), about, None, _of_answer(run, key)))
+            rows.append(MainRow(run.judged.title(key), about, None, _of_answer(run, key)))
     return rows
 
 
 def _judged_cells(run: FinishedRun, soup: str, *, variant: str) -> Cells | None:
     """A soup's results, or those of a method trained on it, in the mode in which the soup is judged."""
-    key = row_name(soup)
-    is_score_mean = judged_mode(soup, mode=run.params.report.mode) == "score_mean"
-    if is_score_mean and soup != CLASS_NAME.name:
-        key = f"{key}_score_mean"
-    row = run.results.row(key)
+    row = run.results.row(judged_row(soup, mode=run.params.report.mode))
     return None if row is None else run.results.cells(variant, row)
 
 

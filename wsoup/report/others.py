@@ -7,8 +7,9 @@ from collections.abc import Collection, Sequence
 
 from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.right import all_seeds
+from wsoup.evaluate.row_key import RowKey
 from wsoup.report.changes import Change, changes
-from wsoup.report.revisions import Revision, RowKey
+from wsoup.report.revisions import Revision
 from wsoup.report.sentences import WIDTH, one_line_of
 from wsoup.statistics.words import signed
 
@@ -44,9 +45,9 @@ def others_in_lines(others: Sequence[Change], *, fed: Collection[RowKey], everyt
 
 def _are_siblings(row: RowKey, other: RowKey) -> bool:
     """Whether two rows are of one finetuned method or head, or of one soup in other modes."""
-    if row[0] != other[0]:
+    if row.variant != other.variant:
         return False
-    return row[0] != PRETRAINED or _soup_of(row[1]) == _soup_of(other[1])
+    return row.variant != PRETRAINED or _soup_of(row.row) == _soup_of(other.row)
 
 
 def _soup_of(row: str) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 
 from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.params import EvaluateParams
-from wsoup.evaluate.rows import Method
+from wsoup.evaluate.rows import CLASS_NAME, Method
 from wsoup.paper.settings import Settings
 from wsoup.paper.tables import COLUMNS
 from wsoup.report.labels import TableRow
@@ -135,6 +135,12 @@ class Results:
         if COLUMNS.keys() & self.roles:
             return row.label
         return row.plain or row.label
+
+    def title(self, variant: str, row: TableRow) -> str:
+        """Label of a row of any variant; with the class name alone a variant's name says it all."""
+        if variant == PRETRAINED:
+            return self.label(row)
+        return variant if row.key == CLASS_NAME.name else f"{variant} + {self.label(row)}"
 
     def datasets(self, role: str | None = None) -> list[str]:
         """Names of the datasets of a role, or of all."""

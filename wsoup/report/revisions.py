@@ -12,15 +12,14 @@ from typing import Any, NamedTuple
 
 from wsoup.base.errors import MissingError
 from wsoup.disk import store
-from wsoup.disk.files import PRETRAINED
-from wsoup.evaluate.right import FILE, Right, right_by_row
+from wsoup.disk.files import Artifacts
+from wsoup.evaluate.right import Right, right_by_row
+from wsoup.evaluate.row_key import RowKey, files_of_right, row_in_mode
 from wsoup.report import record
 from wsoup.report.record import Record
 from wsoup.runtime.git import git
 
 WORKSPACE = "workspace"
-RowKey = tuple[str, str]
-"""(variant, row)."""
 
 
 class TestImages(NamedTuple):
@@ -62,7 +61,7 @@ class Revision:
         table = io.StringIO(self.text(Path("reports/tables/counts.csv")))
         for line in csv.DictReader(table):
             dataset = TestImages(line["dataset"], line["role"], int(line["n_images"]), line["images"])
-            counts = rows.setdefault((line["variant"], line["row"]), {})
+            counts = rows.setdefault(RowKey(line["variant"], line["row"]), {})
             by_seed = counts.setdefault(dataset, {})
             by_seed[int(line["seed"])] = int(line["n_correct"])
         return rows
@@ -70,17 +69,14 @@ class Revision:
     @cached_property
     def right(self) -> dict[RowKey, Right]:
         """Which images rows get right; empty if DVC does not have them at hand."""
-        files = {PRETRAINED: f"{PRETRAINED}/{FILE}"}
-        for method in self.record.params["finetune"]["methods"]:
-            files[method] = f"{method}.parquet"
-        for head in self.record.params.get("heads", ()):
-            files[head] = f"heads/{head}.parquet"
+        params = self.record.params
+        files = files_of_right(
+            Artifacts().results, methods=params["finetune"]["methods"], heads=params.get("heads", ())
+        )
         rows: dict[RowKey, Right] = {}
         for variant, path in files.items():
-            # Tables name a score mean by its mode, results files by a column.
-            for (method, mode), right in right_by_row(self._stored(f"artifacts/results/{path}")).items():
-                row = method if mode == "centroid" else f"{method}_{mode}"
-                rows[variant, row] = right
+            for (method, mode), right in right_by_row(self._stored(path.as_posix())).items():
+                rows[RowKey(variant, row_in_mode(method, mode))] = right
         return rows
 
     def images(self, key: RowKey, datasets: list[TestImages], seeds: list[int]) -> Right | None:

@@ -1,6 +1,5 @@
 """The table of metrics that somebody has added to the counts of every row (CONTRIBUTING.md has an example)."""
 
-from wsoup.disk.files import PRETRAINED
 from wsoup.report.results import PLACES, Results
 from wsoup.report.tables import OF_METRIC, Table, TableCells, mean_and_std
 
@@ -15,8 +14,7 @@ def row_metrics(results: Results) -> Table:
             columns += [column, f"{column} (std)"]
     rows: list[TableCells] = []
     for variant, row, cells in results.rows():
-        label = results.label(row)
-        line: dict[str, object] = {"method": label if variant == PRETRAINED else f"{variant} + {label}"}
+        line: dict[str, object] = {"method": results.title(variant, row)}
         for metric in results.metrics:
             for role, title in places.items():
                 column = f"{title}{OF_METRIC}{metric}"
