@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from wsoup.report.answer import Judgement, PlaceAnswer
+from wsoup.report.answer import RunAnswer, PlaceAnswer
 from wsoup.report.sentences import answer, printed, record_accuracy, record_sentences
 from wsoup.statistics.noise import Verdict, compare_images, judge
 
@@ -34,14 +34,14 @@ def verdict(kind: str) -> Verdict:
     return judged
 
 
-def run_of(kinds: dict[str, str]) -> Judgement:
+def run_of(kinds: dict[str, str]) -> RunAnswer:
     """A run whose every comparison on a place is of one kind; the head has no place XD."""
     answers = {}
     for role, kind in kinds.items():
         there = [pair for pair in PAIRS if role != "xd" or pair[0] != "head"]
         rows = [key for key in NAMES if role != "xd" or key != "head"]
         answers[role] = PlaceAnswer(dict.fromkeys(rows, 50.0), {pair: verdict(kind) for pair in there}, chance=None)
-    return Judgement("word", "coop", "word", "centroid", NAMES, answers, [], {}, right={}, confidence=0.95)
+    return RunAnswer("word", "coop", "word", "centroid", NAMES, answers, [], {}, right={}, confidence=0.95)
 
 
 KINDS = ("better", "worse", "noise", "equal", "one image")
@@ -91,7 +91,7 @@ def agrees(text: str, gain: Verdict) -> bool:
 def test_a_run_without_targets_method_or_head_has_one_sentence():
     place = PlaceAnswer({"class_name": 40.0, "soup": 50.0}, {("soup", "class_name"): verdict("better")}, chance=None)
     names = {key: NAMES[key] for key in ("class_name", "soup")}
-    judged = Judgement("word", None, None, "centroid", names, {"source": place}, [], {}, right={}, confidence=0.95)
+    judged = RunAnswer("word", None, None, "centroid", names, {"source": place}, [], {}, right={}, confidence=0.95)
     (sentence,) = record_sentences(judged)
     assert sentence == (
         "Test images of the source. The word soup gets 50.0 %. The soup is better than the class name by 30.0 points "

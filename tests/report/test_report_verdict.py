@@ -12,7 +12,7 @@ from wsoup.base.errors import MismatchError, MissingError
 from wsoup.disk import store
 from wsoup.evaluate.params import ReportParams
 from wsoup.evaluate.right import pack_right
-from wsoup.report.answer import Judgement, judge_run, metrics
+from wsoup.report.answer import RunAnswer, judge_run, metrics
 from wsoup.report.plots import gains
 from wsoup.report.sentences import WIDTH, answer, printed, record_accuracy, record_sentences
 from wsoup.report.verdict import compare_soups
@@ -72,7 +72,7 @@ def write_method(folder, name: str, *, chance: float) -> None:
     store.write_table(folder / f"{name}.parquet", pa.Table.from_pylist(lines))
 
 
-def load(folder, *, soups=None, methods=None, heads=(), roles=ROLES, mode="centroid", **about) -> Judgement:
+def load(folder, *, soups=None, methods=None, heads=(), roles=ROLES, mode="centroid", **about) -> RunAnswer:
     report = ReportParams(soup="word", mode=mode, confidence=0.95, gallery=0, **about)
     return judge_run(
         folder,
@@ -85,11 +85,11 @@ def load(folder, *, soups=None, methods=None, heads=(), roles=ROLES, mode="centr
     )
 
 
-def answer_lines(judged: Judgement) -> list[str]:
+def answer_lines(judged: RunAnswer) -> list[str]:
     return printed(record_sentences(judged), record_accuracy(judged))
 
 
-def judge(folder, *, chances=CHANCES, only=None, only_mode=None, roles=ROLES, **about) -> Judgement:
+def judge(folder, *, chances=CHANCES, only=None, only_mode=None, roles=ROLES, **about) -> RunAnswer:
     write(folder, roles=roles, chances=chances, only=only, only_mode=only_mode)
     return load(folder, roles=roles, **about)
 

@@ -63,7 +63,7 @@ class PlaceAnswer:
 
 
 @dataclass(frozen=True)
-class Judgement:
+class RunAnswer:
     """The answer of a run, and all its verdicts.
 
     Attributes:
@@ -106,7 +106,7 @@ def judge_run(
     roles: Mapping[str, str],
     n_classes: Mapping[str, int],
     report: ReportParams,
-) -> Judgement:
+) -> RunAnswer:
     """Judge the run's soup and method, and every other soup, from what the stages of evaluation and `head` stored.
 
     Args:
@@ -152,7 +152,7 @@ def judge_run(
             (source,) = datasets
             judged_in_turn = {key: {source: in_turn[key]} for key in there if key in in_turn}
         answers[role] = _answer(there, in_turn=judged_in_turn, names=names, n_classes=n_classes, report=report)
-    return Judgement(
+    return RunAnswer(
         soup=report.soup,
         method=report.method,
         method_soup=method_soup,
@@ -286,7 +286,7 @@ def _datasets_by_role(roles: Mapping[str, str]) -> dict[str, list[str]]:
     return by_role
 
 
-def metrics(judged: Judgement) -> dict[str, dict[str, float]]:
+def metrics(judged: RunAnswer) -> dict[str, dict[str, float]]:
     """metrics.json: per cent of every row of the answer on source, XD and DG; at most 15 numbers."""
     by_key: dict[str, dict[str, float]] = {}
     for key in judged.names:

@@ -7,7 +7,7 @@ from typing import Any
 from wsoup.base import project
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
-from wsoup.report.answer import Judgement
+from wsoup.report.answer import RunAnswer
 from wsoup.report.plots_landscape import interpolated
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
@@ -42,7 +42,7 @@ LOOK = {
 """How Vega draws on the page: no text smaller than 12 pixels."""
 
 
-def figures(artifacts: Artifacts, *, judged: Judgement) -> list[dict[str, object]]:
+def figures(artifacts: Artifacts, *, judged: RunAnswer) -> list[dict[str, object]]:
     """Every figure that has data, as stage `report` wrote it."""
     drawn: list[dict[str, object]] = []
     for name, caption in FIGURES.items():
@@ -55,7 +55,7 @@ def figures(artifacts: Artifacts, *, judged: Judgement) -> list[dict[str, object
     return drawn
 
 
-def _corrected(judged: Judgement) -> str:
+def _corrected(judged: RunAnswer) -> str:
     """What the intervals of the answer's rows are corrected for."""
     if any(place.advice for place in judged.answers.values()):
         return "the rows of the answer for their number"

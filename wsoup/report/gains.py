@@ -16,7 +16,7 @@ from wsoup.evaluate.right import Right, right_by_row
 from wsoup.evaluate.row_key import RowKey, files_of_right, row_in_mode
 from wsoup.evaluate.rows import row_name
 from wsoup.paper import tables as paper
-from wsoup.report.answer import Judgement
+from wsoup.report.answer import RunAnswer
 from wsoup.report.beside_paper import Beside, ShownRow, beside_paper
 from wsoup.report.labels import TableRow
 from wsoup.report.results import PLACES, Cells, Results
@@ -53,7 +53,7 @@ class _Difference(NamedTuple):
     compared_by: str
 
 
-def known_verdicts(judged: Judgement) -> dict[ComparisonKey, Verdict]:
+def known_verdicts(judged: RunAnswer) -> dict[ComparisonKey, Verdict]:
     """The verdicts on soups that the table of verdicts shows, by the keys of this table's rows."""
     verdicts: dict[ComparisonKey, Verdict] = {}
     others = {"class_name": RowKey(PRETRAINED, "class_name"), "ensemble": RowKey(PRETRAINED, "ensemble")}

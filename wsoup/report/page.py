@@ -18,7 +18,7 @@ import yaml
 from wsoup import __version__
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
-from wsoup.report.answer import Judgement
+from wsoup.report.answer import RunAnswer
 from wsoup.report.figures import figures
 from wsoup.report.labels import soup_title
 from wsoup.report.main_table import main_table, shown_roles
@@ -97,7 +97,7 @@ def write_page(path: str | Path, *, root: str | Path = ".", title: str = TITLE) 
     return Path(path)
 
 
-def _is_about_soup(judged: Judgement) -> bool:
+def _is_about_soup(judged: RunAnswer) -> bool:
     """Whether the answer on the source is about the soup: errors of a row that it advises against come later."""
     place = judged.answers["source"]
     return place.use in (None, "soup")

@@ -13,7 +13,7 @@ from wsoup.core.modes import JudgedMode
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.rows import CLASS_NAME, CURVE, judged_mode
-from wsoup.report.answer import Judgement
+from wsoup.report.answer import RunAnswer
 from wsoup.report.labels import TableRow, soup_label, soup_title
 from wsoup.report.results import MEANS, PLACES, Cells, Results
 from wsoup.report.tables import TableCells, is_number, mean_and_std
@@ -23,7 +23,7 @@ POINTS = 200
 """Points of a sorted curve: more could not be told apart, and the file is kept in git."""
 
 
-def gains(judged: Judgement) -> Sequence[TableCells]:
+def gains(judged: RunAnswer) -> Sequence[TableCells]:
     """Gains over the class name alone: {row, place, gain, low, high, verdict}.
 
     The rows of the answer as there (the run's soup with all seeds); every other soup as a mean over seeds.

@@ -16,7 +16,7 @@ from wsoup.params.reading import read_yaml
 from wsoup.params.section import parse
 from wsoup.report import plots, plots_landscape, plots_training
 from wsoup.report.accuracy import averages, finetuned_table, paper_tables, zero_shot_table
-from wsoup.report.answer import Judgement, judge_run, metrics
+from wsoup.report.answer import RunAnswer, judge_run, metrics
 from wsoup.report.base_to_new import base_to_new
 from wsoup.report.counts import counts
 from wsoup.report.gains import gains, known_verdicts
@@ -39,7 +39,7 @@ class FinishedRun:
     params: RunParams
     artifacts: Artifacts
     results: Results
-    judged: Judgement
+    judged: RunAnswer
 
     def record(self) -> Record:
         """What commands know of this run without reading artifacts/."""

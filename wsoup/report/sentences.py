@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from wsoup.report.answer import Judgement, PlaceAnswer
+from wsoup.report.answer import RunAnswer, PlaceAnswer
 from wsoup.report.labels import soup_title
 from wsoup.report.results import PLACES
 from wsoup.statistics.words import ahead, in_short
@@ -26,7 +26,7 @@ class Said(NamedTuple):
     text: str
 
 
-def answer(judged: Judgement) -> list[Said]:
+def answer(judged: RunAnswer) -> list[Said]:
     """What the run answers: about the source, XD and DG first, then about finetuning, then about a head."""
     said = []
     for role, place in judged.answers.items():
@@ -43,7 +43,7 @@ def answer(judged: Judgement) -> list[Said]:
     return said
 
 
-def _about_soup(judged: Judgement, place: PlaceAnswer) -> str:
+def _about_soup(judged: RunAnswer, place: PlaceAnswer) -> str:
     """The soup against the class name and the templates, or only that it does no better than guessing."""
     soup = judged.names["soup"]
     accuracy = f"{place.accuracy['soup']:.1f} %"
@@ -57,7 +57,7 @@ def _about_soup(judged: Judgement, place: PlaceAnswer) -> str:
     return " ".join(parts)
 
 
-def _about_finetuning(judged: Judgement) -> str:
+def _about_finetuning(judged: RunAnswer) -> str:
     """What the run's finetuned method gets beside the soup; "" without one."""
     if judged.method is None or judged.method_soup is None:
         return ""
@@ -74,7 +74,7 @@ def _about_finetuning(judged: Judgement) -> str:
     return f"Finetuned with {texts} ({judged.method}), against {other}: {'; '.join(gains)}."
 
 
-def _about_head(judged: Judgement) -> str:
+def _about_head(judged: RunAnswer) -> str:
     """The head beside the soup, where it has all the classes."""
     got = []
     for role, place in judged.answers.items():
@@ -84,7 +84,7 @@ def _about_head(judged: Judgement) -> str:
     return f"A head, against the soup: {'; '.join(got)}."
 
 
-def record_sentences(judged: Judgement) -> list[str]:
+def record_sentences(judged: RunAnswer) -> list[str]:
     """The answer as verdict.json holds it, a string for each part."""
     sentences = []
     for about, text in answer(judged):
@@ -97,7 +97,7 @@ def record_sentences(judged: Judgement) -> list[str]:
     return sentences
 
 
-def record_accuracy(judged: Judgement) -> list[dict[str, str | float]]:
+def record_accuracy(judged: RunAnswer) -> list[dict[str, str | float]]:
     """Per cent of the answer's rows, in order: {row, source, xd, dg}.
 
     A head that does not compete is only in the words, which hold its figures.

@@ -1,6 +1,6 @@
 """The table of verdicts: the answer's gains, then every soup against each of its rivals."""
 
-from wsoup.report.answer import Judgement
+from wsoup.report.answer import RunAnswer
 from wsoup.report.labels import soup_title
 from wsoup.report.results import PLACES
 from wsoup.report.tables import Table, TableCells, interval_of
@@ -29,7 +29,7 @@ WORDED = "verdict, worded"
 ON_PAGE = ("soup", "over", "on", "gain", "verdict", "p")
 
 
-def verdict_table(judged: Judgement) -> Table:
+def verdict_table(judged: RunAnswer) -> Table:
     """The answer's rows, then every comparison: gain, intervals, p values."""
     rows = _answers_rows(judged)
     for comparison in judged.comparisons:
@@ -37,7 +37,7 @@ def verdict_table(judged: Judgement) -> Table:
     return Table("verdict", "Is it more than noise?", columns=COLUMNS, rows=rows, notes=_notes(judged))
 
 
-def by_question(judged: Judgement) -> list[Table]:
+def by_question(judged: RunAnswer) -> list[Table]:
     """The same for the page: the answer's comparisons, then a table for each soup; intervals beside their gains."""
     answers = _answers_rows(judged)
     tables = [
@@ -63,7 +63,7 @@ def _on_page(row: TableCells) -> TableCells:
     return shown
 
 
-def _answers_rows(judged: Judgement) -> list[TableCells]:
+def _answers_rows(judged: RunAnswer) -> list[TableCells]:
     rows: list[TableCells] = []
     over = {"class_name": RIVALS["class_name"], "templates": RIVALS["ensemble"], "soup": judged.title("soup")}
     for role, answer in judged.answers.items():
@@ -73,7 +73,7 @@ def _answers_rows(judged: Judgement) -> list[TableCells]:
     return rows
 
 
-def _soups_row(comparison: SoupVerdict, *, judged: Judgement) -> TableCells:
+def _soups_row(comparison: SoupVerdict, *, judged: RunAnswer) -> TableCells:
     what = {
         "soup": _title(comparison.soup, judged=judged),
         "over": RIVALS[comparison.rival],
@@ -84,7 +84,7 @@ def _soups_row(comparison: SoupVerdict, *, judged: Judgement) -> TableCells:
     return what | cells | _over_datasets(comparison.resampled)
 
 
-def _title(soup: str, *, judged: Judgement) -> str:
+def _title(soup: str, *, judged: RunAnswer) -> str:
     """A soup judged seed by seed; the run's own stands above with all seeds, which is another comparison."""
     title = soup_title(soup)
     return f"{title}, mean over seeds" if soup == judged.soup else title
@@ -109,7 +109,7 @@ def _over_datasets(verdict: Verdict | None) -> dict[str, object]:
     }
 
 
-def _notes(judged: Judgement) -> list[str]:
+def _notes(judged: RunAnswer) -> list[str]:
     soup = soup_title(judged.soup)
     return [
         f"Gain in points with its {judged.confidence:.0%} interval (low to high) over images and seeds, "
