@@ -16,7 +16,7 @@ from wsoup.core.member import NOTHING
 from wsoup.search.candidates.pools import common_words
 from wsoup.search.grow.chains import ChainsSoup
 from wsoup.search.grow.greedy import greedy_soup
-from wsoup.search.grow.kind import right_on
+from wsoup.search.grow.measures import right_on
 from wsoup.search.rank.meter import Meter
 from wsoup.search.rank.ranking import Ranked
 from wsoup.search.rank.source import Source

@@ -28,7 +28,7 @@ EDITS = {
     ),
     "the acceptance rule": (
         "soup@word",
-        "wsoup/search/grow/kind.py",
+        "wsoup/search/grow/rising.py",
         "judgement.value > bar",
         "judgement.value >= bar",
     ),

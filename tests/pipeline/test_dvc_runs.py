@@ -127,15 +127,15 @@ def test_an_edit_while_a_stage_runs_is_not_recorded(other, what):
 @pytest.mark.long
 def test_a_queued_experiment_runs_the_code_that_was_queued(other):
     """The edit is undone before the experiment starts: a stage runs the wsoup of its own tree."""
-    before, code = members(other), Path(other.folder / "wsoup/search/grow/kind.py").read_text()
-    other.edit_code("wsoup/search/grow/kind.py", "judgement.value > bar", "judgement.value >= bar")
+    before, code = members(other), Path(other.folder / "wsoup/search/grow/rising.py").read_text()
+    other.edit_code("wsoup/search/grow/rising.py", "judgement.value > bar", "judgement.value >= bar")
     other.run("dvc", "exp", "run", "--queue", "--name", "edited", "soup@word")
     other.git("checkout", "-q", ".")
-    assert Path(other.folder / "wsoup/search/grow/kind.py").read_text() == code
+    assert Path(other.folder / "wsoup/search/grow/rising.py").read_text() == code
     other.run("dvc", "exp", "run", "--run-all")
     assert members(other) == before, "the workspace is unchanged"
     other.run("dvc", "exp", "apply", "edited")
-    assert Path(other.folder / "wsoup/search/grow/kind.py").read_text() != code
+    assert Path(other.folder / "wsoup/search/grow/rising.py").read_text() != code
     experiment = members(other)
     assert experiment != before
     run_stage(other.folder, "soup", "word", root=other.folder)

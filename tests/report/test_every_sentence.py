@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from wsoup.report.answer import RunAnswer, PlaceAnswer
+from wsoup.report.answer import PlaceAnswer, RunAnswer
 from wsoup.report.sentences import answer, printed, record_accuracy, record_sentences
 from wsoup.statistics.noise import Verdict, compare_images, judge
 

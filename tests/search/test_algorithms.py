@@ -19,7 +19,8 @@ from wsoup.core.member import Member
 from wsoup.core.scoring import Scores
 from wsoup.search.grow.chains import ChainsSoup
 from wsoup.search.grow.greedy import greedy_soup
-from wsoup.search.grow.kind import BATCHES, Judgement, right_on, rises
+from wsoup.search.grow.measures import right_on
+from wsoup.search.grow.rising import BATCHES, Judgement, rises
 from wsoup.search.rank.ranking import rank
 
 

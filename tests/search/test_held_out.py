@@ -15,7 +15,8 @@ from wsoup.core.class_texts import normalize
 from wsoup.core.member import NOTHING
 from wsoup.search.candidates.pools import common_words
 from wsoup.search.grow.greedy import greedy_soup
-from wsoup.search.grow.held_out import Halves, HeldOutSoup, likely_on
+from wsoup.search.grow.held_out import Halves, HeldOutSoup
+from wsoup.search.grow.measures import likely_on
 from wsoup.search.grow.search import Search
 from wsoup.search.rank.likelihood import likeliest_scale, log_likelihoods
 from wsoup.search.rank.meter import Meter

@@ -160,6 +160,23 @@ def test_final_counts_are_of_the_texts_that_are_evaluated(kind, period, source, 
     assert [member.n_correct for member in members] == counts
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(6))
+def test_a_search_and_its_final_counts_judge_in_the_same_way(kind, seed, source, ranked):
+    """Where the search counts finished texts, its counts are final, so its two ways to count must be one."""
+    definition = define(kind, m=6)
+    # Several draws of images: on a single one, two ways to judge may agree by chance.
+    images = normalize(torch.randn(60, 16, generator=torch.Generator().manual_seed(seed)))
+    other = replace(source, image_features=images)
+    meter = Meter(other, seed=1, period=True)
+    members = definition.members(Search(definition, ranked, other, 1).ranked, meter, part=0)
+    searched = [member for member in members if member.n_correct is not None]
+    counts = [member.n_correct for member in searched]
+    final = definition.final_counts([member.text for member in searched], meter) if searched else []
+    file = type(definition).__module__
+    assert counts == final, f"{file}: members() judges otherwise than final_counts(): let both use self.measure"
+
+
 def test_a_kind_must_say_how_its_members_are_counted(source, ranked):
     """A default would count the members of a kind that judges whole soups alone, without a word."""
 

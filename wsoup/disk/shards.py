@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -47,6 +47,10 @@ class Owner:
     def of(cls, script: Path, *, name: str) -> Owner:
         """The owner of a script's state."""
         return cls(name, digest(modules(script)), packages(script))
+
+    def using(self, file: Path) -> Owner:
+        """The same stage, where it also uses a module that its script does not import by name, such as a kind of soup."""
+        return replace(self, code=fingerprint([self.code, digest(modules(file))]))
 
     @cached_property
     def version(self) -> str:

@@ -105,7 +105,7 @@ class Params(Section):
     @model_validator(mode="after")
     def _likelihoods_are_computed(self) -> Params:
         for name, soup in self.soups.items():
-            if soup.reads_likelihood and soup.pool not in self.score.likelihood:
+            if soup.reads_k2 and soup.pool not in self.score.likelihood:
                 raise ValueError(
                     f"soups.{name}: rank_by: count_k2 reads k2, which score.likelihood computes for "
                     f"{' and '.join(self.score.likelihood) or 'no pool'}; add {soup.pool} there, or set rank_by: count"

@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from wsoup.report.answer import RunAnswer, PlaceAnswer
+from wsoup.report.answer import PlaceAnswer, RunAnswer
 from wsoup.report.labels import soup_title
 from wsoup.report.results import PLACES
 from wsoup.statistics.words import ahead, in_short

@@ -12,7 +12,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
 from wsoup.core.member import Member, Step
-from wsoup.search.grow.kind import Growth, Judgement, counted_alone, rises
+from wsoup.search.grow.kind import Growth, counted_alone
+from wsoup.search.grow.rising import Judgement, rises
 
 if TYPE_CHECKING:
     from wsoup.search.rank.meter import Meter

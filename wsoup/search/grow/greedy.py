@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from wsoup.base.errors import PoolError
 from wsoup.core.member import Member, Step
-from wsoup.search.grow.kind import NO_BAR, AnySoup, Judgement, Measure, counted_together, judged_beside, right_on, rises
+from wsoup.search.grow.kind import AnySoup
+from wsoup.search.grow.measures import Measure, counted_together, right_on
+from wsoup.search.grow.rising import NO_BAR, Judgement, judged_beside, rises
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -23,7 +23,8 @@ from wsoup.base.errors import DataError
 from wsoup.core.draws import member_generator
 from wsoup.core.member import Member
 from wsoup.search.grow.greedy import greedy_soup
-from wsoup.search.grow.kind import AnySoup, Measure, counted_alone, right_on
+from wsoup.search.grow.kind import AnySoup, counted_alone
+from wsoup.search.grow.measures import likely_on, millionths
 from wsoup.search.pools.params import MemberCount, TextCount
 
 if TYPE_CHECKING:
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 
 WALKED = 256
 """Texts that are encoded at a time while a soup grows."""
-MILLIONTHS = 1e6
-"""Likelihoods are compared in millionths of a nat: a text that changes nothing must not rise by float32's rounding."""
 
 
 class HeldOutSoup(AnySoup):
@@ -115,21 +114,6 @@ class Halves(NamedTuple):
         return cls(np.sort(by_class[::2]), np.sort(by_class[1::2]))
 
 
-def likely_on(image_features: Tensor, labels: Tensor, *, scale: float) -> Measure:
-    """Measure soups by the mean log likelihood of images (N, D) with labels (N,) at their centroids, in millionths."""
-    from wsoup.core.class_texts import ClassTexts  # torch is slow to import
-    from wsoup.search.rank.likelihood import log_likelihoods
-
-    count = right_on(image_features, labels)
-
-    def measure(sums: Tensor) -> tuple[Sequence[float], Sequence[int]]:
-        of_label = log_likelihoods(image_features, labels, ClassTexts(sums).centroids, scale=scale)
-        _, counts = count(sums)
-        return _millionths(of_label).tolist(), counts
-
-    return measure
-
-
 def _alone(texts: Sequence[str], meter: Meter, *, halves: Sequence[Halves], scale: float) -> np.ndarray:
     """The mean log likelihood of each text alone on the images that rank, in millionths: (S, P) float64."""
     import torch
@@ -140,12 +124,7 @@ def _alone(texts: Sequence[str], meter: Meter, *, halves: Sequence[Halves], scal
     blocks = []
     for block in meter.blocks(texts):
         of_label = log_likelihoods(images, labels, block, scale=scale)
-        blocks.append(torch.stack([_millionths(of_label[:, half.ranks]) for half in halves]))
+        blocks.append(torch.stack([millionths(of_label[:, half.ranks]) for half in halves]))
     if not blocks:
         return np.empty((len(halves), 0))
     return torch.cat(blocks, dim=1).cpu().numpy()
-
-
-def _millionths(of_label: Tensor) -> Tensor:
-    """Means over images, in whole millionths of a nat: (P, N) -> (P,) float64."""
-    return (MILLIONTHS * of_label.double().mean(dim=1)).round()

@@ -1,20 +1,17 @@
-"""What the kinds of soup share: settings in section `soups`, and the rule of growth.
+"""What the kinds of soup share: their settings in section `soups`, and what code asks of a kind.
 
-A kind is one module beside this one, with its settings, its algorithm, and how its members are counted. Stage
-`soup@<name>` depends on what the module of its kind means, so an edited or a new kind runs no soup of another kind
-again; an edit of this module runs every soup. `wsoup.search.grow.all_kinds` lists the kinds; no stage depends on it.
-
-Growing soups go through candidates in order and accept each one that raises a value strictly (`rises`). Candidates are
-judged in speculative batches: a whole batch against what is there now, the first one that raises the value is accepted,
-and those after it are judged again. The result is exactly that of the one-by-one loop, whatever the batch sizes.
+A kind is one module beside this one, with its settings, its algorithm, and how its members are counted: alone, or
+together by its measure (`measures`). Stage `soup@<name>` depends on what the module of its kind means, so an edited or
+a new kind runs no soup of another kind again; an edit of this module runs every soup. `wsoup.search.grow.all_kinds`
+lists the kinds; no stage depends on it.
 
 No module here imports torch when it is loaded, since params.yaml is also read where nothing is computed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field, model_validator
 
@@ -23,19 +20,9 @@ from wsoup.params.section import PositiveInt, Section
 from wsoup.search.pools.params import MemberCount, Pool, TextCount
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from wsoup.core.member import Member
     from wsoup.search.rank.meter import Meter
     from wsoup.search.rank.ranking import Ranked
-
-BATCHES = (8, 64)
-"""First and largest speculative batch: small after an acceptance, when another is likely, then doubling."""
-NO_BAR = float("-inf")
-
-Candidates = TypeVar("Candidates", "Sequence[str]", "Tensor")
-Measure = Callable[["Tensor"], tuple[Sequence[float], Sequence[int]]]
-"""Sums of member features (B, C, D) -> the value that must rise, and the number of correct images, of each."""
 
 
 class AnySoup(Section):
@@ -77,7 +64,7 @@ class AnySoup(Section):
         raise NotImplementedError
 
     @property
-    def reads_likelihood(self) -> bool:
+    def reads_k2(self) -> bool:
         """Whether it uses column k2 of the ranking, whose last bits depend on the images of the other seeds; a search
         that computes likelihoods itself does not."""
         return False
@@ -113,21 +100,6 @@ def counted_alone(texts: Sequence[str], meter: Meter) -> list[int]:
     return counts
 
 
-def counted_together(texts: Sequence[str], meter: Meter, *, measure: Measure) -> list[int]:
-    """Correct images of the soup up to and including each text.
-
-    Args:
-        texts: the members, in order.
-        meter: features of texts on the images of one seed.
-        measure: how the search judged soups.
-    """
-    counts = []
-    for total in meter.features(texts).cumsum(dim=0):
-        _, (count,) = measure(total[None])
-        counts.append(count)
-    return counts
-
-
 class Growth(AnySoup):
     """Growth of word chains, in the paper's symbols: from a word of the top k0, by words of the top k1."""
 
@@ -151,67 +123,3 @@ class Growth(AnySoup):
         # All k1 are shuffled, whatever the patience: a longer one tries the same words first.
         shuffled = generator.permutation(self.k1)
         return [first, *(ranked[i] for i in shuffled[: self.patience])]
-
-
-class Judgement(NamedTuple):
-    """What a candidate would do: the value that must rise, correct images, and its features (C, D), for a soup."""
-
-    value: float
-    n_correct: int
-    features: Tensor | None = None
-
-
-def rises(
-    candidates: Candidates,
-    *,
-    judge: Callable[[Candidates], Iterable[Judgement]],
-    bar: float = NO_BAR,
-    batches: tuple[int, int] = BATCHES,
-) -> Iterator[tuple[int, Judgement]]:
-    """The candidates that are accepted, each with its judgement, which is the bar of those after it.
-
-    Args:
-        candidates: texts, or features (n, C, D).
-        judge: some of the candidates -> their judgements beside what is accepted so far; called batch by batch.
-        bar: value that the first one must exceed; without a bar, the first candidate is accepted.
-        batches: size of the first batch, and of the largest; they affect speed only.
-
-    Yields:
-        The index of an accepted candidate, and its judgement. The caller adds it before asking for the next.
-    """
-    smallest, largest = batches
-    size = smallest
-    start = 0
-    while start < len(candidates):
-        # Without a bar the first candidate is accepted, so that judging more of them would be in vain.
-        stop = start + 1 if bar == NO_BAR else start + size
-        batch = candidates[start:stop]
-        for index, judgement in enumerate(judge(batch), start=start):
-            if judgement.value > bar:
-                yield index, judgement
-                bar = judgement.value
-                start = index + 1  # those after it are judged again, beside it
-                size = smallest
-                break
-        else:
-            start += len(batch)
-            size = min(2 * size, largest)
-
-
-def judged_beside(total: Tensor | int, block: Tensor, *, measure: Measure) -> Iterable[Judgement]:
-    """Candidates (b, C, D) as additions to a soup whose features sum to `total`."""
-    values, counts = measure(total + block)
-    return map(Judgement, values, counts, block)
-
-
-def right_on(image_features: Tensor, labels: Tensor) -> Measure:
-    """Measure soups by how many images (N, D) with labels (N,) their centroids get right."""
-    from wsoup.core.class_texts import ClassTexts  # torch is slow to import
-    from wsoup.core.scoring import Scores
-
-    def measure(sums: Tensor) -> tuple[Sequence[int], Sequence[int]]:
-        centroids = ClassTexts(sums).centroids  # (B, C, D)
-        counts = Scores(image_features, centroids).right(labels).sum(dim=1).tolist()
-        return counts, counts
-
-    return measure

@@ -49,25 +49,23 @@ class Search:
 
     def shards(self, owner: Owner) -> list[Shard]:
         """The parts as shards of a stage, in order; `owner` is of the stage's resume state."""
+        # The stage's script does not import a kind by name, so that an edited one runs no soup of another kind again.
+        owner = owner.using(code.kinds()[self.definition.kind])
         inputs = self.inputs
         return [Shard(owner, [*inputs, part], partial(self.part, part)) for part in range(self.definition.parts)]
 
     @property
     def inputs(self) -> list[object]:
-        """What determines a part, as JSON values for the resume key: for chains, all but their number.
-
-        With the code of its kind, which the stage's script does not import by name, so that it is in no key by itself.
-        """
+        """What determines a part, as JSON values for the resume key: for chains, all but their number."""
         definition = self.definition
         settings = definition.model_dump()
         if definition.parts > 1:
             del settings["m"]  # of a soup of 16, the first 8 parts are those of a soup of 8
         likelihood = None
-        if definition.reads_likelihood:
+        if definition.reads_k2:
             likelihood = self.ranked.log_likelihood.tolist()
         ranking = [self.ranked.texts, self.ranked.n_correct.tolist(), likelihood, self.ranked.period]
-        kind = code.digest(code.modules(code.kinds()[definition.kind]))
-        return [settings, kind, identity_of_source(self.source, seed=self.seed), ranking]
+        return [settings, identity_of_source(self.source, seed=self.seed), ranking]
 
     def part(self, number: int) -> bytes:
         """Search the members of one part: JSON for `soup`."""

@@ -26,7 +26,7 @@ class TopSoup(AnySoup):
     """`count`, or `count_k2`: count plus likelihood (k2), each in standard deviations."""
 
     @property
-    def reads_likelihood(self) -> bool:
+    def reads_k2(self) -> bool:
         """With ``count_k2``."""
         return self.rank_by == "count_k2"
 
