@@ -49,7 +49,7 @@ class Owner:
         return cls(name, digest(modules(script)), packages(script))
 
     def using(self, file: Path) -> Owner:
-        """The same stage, where it also uses a module that its script does not import by name, such as a kind of soup."""
+        """The stage where it also uses a module that its script does not import by name, such as a kind of soup."""
         return replace(self, code=fingerprint([self.code, digest(modules(file))]))
 
     @cached_property
