@@ -12,9 +12,10 @@ from torch import nn
 from torchvision.transforms import Compose, RandomErasing, ToTensor
 from tower_cases import FAMILIES, model, pixels, relative_error
 
+from wsoup.images.fast import with_fast_images
 from wsoup.images.pixels import in_two_steps
 from wsoup.images.sharing import sharing_blocks
-from wsoup.images.vit import PackedViT, is_covered, with_fast_images
+from wsoup.images.vit import PackedViT, is_covered
 
 
 @torch.inference_mode()

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from wsoup.images.batches import batches
 from wsoup.images.decode import Picture
+from wsoup.images.fast import fast_images
 from wsoup.images.pixels import check_finite, encode_pixels, in_two_steps, side_that_is_enough
 from wsoup.images.sharing import sharing_blocks
-from wsoup.images.vit import fast_images
 from wsoup.images.workers import Batch
 from wsoup.runtime.progress import tick
 from wsoup.towers.encoder import Encoder

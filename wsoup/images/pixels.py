@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from wsoup.base.errors import ModelError
 from wsoup.disk.files import shown
-from wsoup.images.vit import fast_images
+from wsoup.images.fast import fast_images
 from wsoup.towers.encoder import Encoder
 from wsoup.towers.library import MaybeConvertMode, transforms
 

@@ -1,26 +1,19 @@
-"""Faster ViTs with the same features up to rounding; every other image tower stays open_clip's own.
+"""A faster ViT with the same features up to rounding.
 
 Weights are packed for oneDNN on a CPU. Of the last block only the class token is computed where that is all that is
 read (6.9 % of the FLOPs of ViT-B-16). Models finetuned from one another share their lower blocks (`images.sharing`).
 """
 
-import copy
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from wsoup.towers.blocks import PackedBlock, foreign_block, split_heads
-from wsoup.towers.encoder import Encoder
-from wsoup.towers.kept import Kept
 from wsoup.towers.library import VisionTransformer
 from wsoup.towers.pooling import reads_class_token
-
-TOLERANCE = {torch.float32: 2e-5, torch.bfloat16: 5e-2, torch.float16: 1e-2}
-"""Distance of unit features above which open_clip's tower is used; rounding alone gives 1e-7 to 2e-6 in float32."""
 
 
 class PackedViT(VisionTransformer):
@@ -104,62 +97,3 @@ def is_covered(visual: Any) -> bool:
     if any(part._forward_hooks or part._forward_pre_hooks for part in visual.modules()):
         return False
     return foreign_block(visual.transformer.resblocks) is None
-
-
-def with_fast_images(model: nn.Module, *, dtype: torch.dtype | None) -> nn.Module:
-    """The same model, or wrapper with an attribute `model`, with a fast `visual`; everything else is shared.
-
-    The result is compared with the original on an image of noise.
-
-    Args:
-        model: an open_clip model, to be called without gradients; later changes of its weights have no effect.
-        dtype: autocast dtype of the calls, or None.
-    """
-    modules = model._modules if isinstance(model, nn.Module) else {}
-    changed: dict[str, nn.Module] = {}
-    visual = modules.get("visual")
-    if is_covered(visual):
-        changed["visual"] = PackedViT(visual, dtype=dtype)
-        if not _agree(visual, changed["visual"], dtype=dtype):
-            return model
-    inner = modules.get("model")
-    if inner is not None:
-        changed["model"] = with_fast_images(inner, dtype=dtype)
-    if all(modules[name] is part for name, part in changed.items()):
-        return model
-    # A shallow copy with a dictionary of its own: the caller's model keeps its own tower.
-    fast = copy.copy(model)
-    fast._modules = {**modules, **changed}
-    return fast
-
-
-@torch.no_grad()
-def _agree(visual: Any, fast: nn.Module, *, dtype: torch.dtype | None) -> bool:
-    """Whether two towers have the same features for an image of noise."""
-    weight = visual.conv1.weight
-    # A generator of its own, because no check may move the global one.
-    generator = torch.Generator().manual_seed(0)
-    noise = torch.rand(1, 3, *visual.image_size, generator=generator)
-    noise = noise.to(weight.device, weight.dtype)
-    with torch.autocast(weight.device.type, dtype, enabled=dtype is not None):
-        expected = F.normalize(visual(noise).float(), dim=-1)
-        features = F.normalize(fast(noise).float(), dim=-1)
-    distance = (expected - features).norm()
-    return bool(distance <= TOLERANCE.get(dtype or weight.dtype, 0.0))
-
-
-def fast_images(encoder: Encoder) -> nn.Module:
-    """The encoder's model with a fast image tower, made once."""
-    if "images" not in encoder.derived:
-        kept = encoder.kept or Kept()
-        fast = kept.once(("fast images", encoder.dtype), partial(_made_fast, encoder))
-        encoder.derived["images"] = fast or encoder.model
-    return encoder.derived["images"]
-
-
-def _made_fast(encoder: Encoder) -> nn.Module | None:
-    """None for the model itself, which must not be kept."""
-    fast = with_fast_images(encoder.model, dtype=encoder.dtype)
-    if fast is encoder.model:
-        return None
-    return fast
