@@ -142,6 +142,21 @@ def test_a_soup_equals_the_plain_loop(source, seed):
     assert len(set(texts)) < len(texts), "a text that two splits choose is there twice"
 
 
+def test_features_are_kept_for_all_splits_or_do_not_fit_and_are_encoded_again(source, monkeypatch):
+    def encoded_for(m: int) -> tuple[int, list[str]]:
+        before = source.text_encoder.texts_encoded
+        texts = soup_of(source, m=m, per_split=4)
+        return source.text_encoder.texts_encoded - before, texts
+
+    once, kept = encoded_for(12)
+    # To rank them, to count the members, and the class name to find the scale and to be counted.
+    assert once == (40 + len(kept) + 2) * len(NAMES)
+    monkeypatch.setattr("wsoup.search.grow.held_out.KEPT_BYTES", 0)
+    again, texts = encoded_for(12)
+    assert texts == kept
+    assert again >= once + 3 * 4 * len(NAMES)
+
+
 def test_texts_are_searched_as_they_are_evaluated_whatever_their_pool_does(source):
     definition = HeldOutSoup(kind="held_out", pool="words", m=6, per_split=3)
     parts = [Search(definition, replace(pool(40), period=period), source, 1).part(0) for period in (False, True)]

@@ -14,7 +14,6 @@ Forward selection by a likelihood on several random samples is ensemble selectio
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -34,7 +33,9 @@ if TYPE_CHECKING:
     from wsoup.search.rank.ranking import Ranked
 
 WALKED = 256
-"""Texts that are encoded at a time while a soup grows."""
+"""Texts that are compared at a time while a soup grows."""
+KEPT_BYTES = 1 << 30
+"""Features of all candidates are kept for the splits up to this size; more are encoded again for each split."""
 
 
 class HeldOutSoup(AnySoup):
@@ -67,12 +68,13 @@ class HeldOutSoup(AnySoup):
         (class_name,) = next(iter(meter.source.text_blocks([""], period=meter.period)))
         scale = likeliest_scale(images, labels, class_name)
         position = {text: i for i, text in enumerate(ranked.texts)}
+        candidates = _Candidates(ranked.texts, meter)
         chosen: list[int] = []
-        for half, values in zip(halves, _alone(ranked.texts, meter, halves=halves, scale=scale), strict=True):
+        for half, values in zip(halves, _alone(candidates, meter, halves=halves, scale=scale), strict=True):
             order = np.argsort(-values, kind="stable")
             grown = greedy_soup(
                 [ranked.texts[i] for i in order],
-                features=partial(_in_short_blocks, meter=meter),
+                features=candidates.of,
                 measure=likely_on(images[half.accepts], labels[half.accepts], scale=scale),
                 m=min(self.per_split, self.m - len(chosen)),
             )
@@ -84,10 +86,38 @@ class HeldOutSoup(AnySoup):
         return counted_alone(texts, meter)
 
 
-def _in_short_blocks(texts: Sequence[str], *, meter: Meter) -> Iterator[Tensor]:
-    """Features of texts with every class, `WALKED` at a time: a split ends after a few hundred of them."""
-    for start in range(0, len(texts), WALKED):
-        yield from meter.blocks(texts[start : start + WALKED])
+class _Candidates:
+    """Features of the candidates with every class, in blocks (b, C, D).
+
+    Args:
+        texts: P candidates.
+        meter: encodes them.
+    """
+
+    def __init__(self, texts: Sequence[str], meter: Meter) -> None:
+        self.texts = texts
+        self.meter = meter
+        self.kept: dict[str, Tensor] = {}  # all texts, or none
+
+    def all(self) -> Iterator[Tensor]:
+        """Of all, in order; kept where they fit into `KEPT_BYTES`."""
+        start = 0
+        for block in self.meter.blocks(self.texts):
+            if len(self.texts) * block[0].nbytes <= KEPT_BYTES:
+                self.kept |= zip(self.texts[start : start + len(block)], block, strict=True)
+            start += len(block)
+            yield block
+
+    def of(self, texts: Sequence[str]) -> Iterator[Tensor]:
+        """Of some, after `all`, `WALKED` at a time: a split often ends after a few hundred of them."""
+        import torch
+
+        for start in range(0, len(texts), WALKED):
+            some = texts[start : start + WALKED]
+            if self.kept:
+                yield torch.stack([self.kept[text] for text in some])
+            else:
+                yield from self.meter.blocks(some)
 
 
 class Halves(NamedTuple):
@@ -114,7 +144,7 @@ class Halves(NamedTuple):
         return cls(np.sort(by_class[::2]), np.sort(by_class[1::2]))
 
 
-def _alone(texts: Sequence[str], meter: Meter, *, halves: Sequence[Halves], scale: float) -> np.ndarray:
+def _alone(candidates: _Candidates, meter: Meter, *, halves: Sequence[Halves], scale: float) -> np.ndarray:
     """The mean log likelihood of each text alone on the images that rank, in millionths: (S, P) float64."""
     import torch
 
@@ -122,7 +152,7 @@ def _alone(texts: Sequence[str], meter: Meter, *, halves: Sequence[Halves], scal
 
     images, labels = meter.images
     blocks = []
-    for block in meter.blocks(texts):
+    for block in candidates.all():
         of_label = log_likelihoods(images, labels, block, scale=scale)
         blocks.append(torch.stack([millionths(of_label[:, half.ranks]) for half in halves]))
     if not blocks:
