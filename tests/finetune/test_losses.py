@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from torch.nn import functional as F
 
 from wsoup.finetune import losses
-from wsoup.finetune.loss_params import LossParams, ProdaLoss, ProgradLoss
+from wsoup.finetune.loss_params import LossParams, ProdaLoss, ProgradLoss, ProlipLoss
 from wsoup.finetune.objective import Objective
 
 
@@ -90,6 +90,7 @@ OBJECTIVES = {  # images x (2, D), texts t (3, D) of the student, t0 of the teac
         ({"kind": "kgcoop", "weight": 8}, False),
         ({"kind": "prograd", "weight": 1}, True),
         ({"kind": "proda", "per_step": 2, "orthogonality": 0.1}, False),
+        ({"kind": "prolip", "weight": 0.1}, False),
     ],
 )
 def test_the_pretrained_images_are_computed_only_for_losses_that_use_them(section, needs):
@@ -111,6 +112,36 @@ def test_an_objective_is_its_formula_for_the_iterations_member(name, iteration):
     assert float(value) == pytest.approx(float(formula(x, t, t0, F.one_hot(y, 3).double())))
     torch.testing.assert_close(logits, 6 * x @ t.T)
     assert not passes.student.grad[1 - iteration % 2].any()
+
+
+def test_the_squared_distance_by_hand():
+    """(1, 2; 3, 4) from (0, 0; 3, 2): 1 + 4 + 0 + 4 = 9, and 4 from 6: 4; the gradient is twice the difference."""
+    weights = [torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True), torch.tensor([4.0], requires_grad=True)]
+    start = [torch.tensor([[0.0, 0.0], [3.0, 2.0]]), torch.tensor([6.0])]
+    distance = losses.squared_distance(weights, start=start)
+    distance.backward()
+    assert distance.item() == 13
+    assert weights[0].grad.tolist() == [[2, 4], [0, 4]]
+    assert weights[1].grad.tolist() == [-4]
+
+
+def test_prolip_adds_the_squared_distance_of_its_parameters_from_where_they_began():
+    """The image projection moves by 2 in one entry: 0.25 x 2^2 = 1 more, and a gradient of 0.25 x 2 x 2 = 1 there."""
+    passes = Fixed(features(1, 3, 2), features(1, 3, 2, seed=1))
+    passes.student.requires_grad_(False)
+    pooled = features(2, 4, seed=2)
+    projection = torch.nn.Parameter(features(4, 2, seed=3))
+    scaler = torch.amp.GradScaler("cpu", enabled=False)
+    of_objective = {"logit_scale": 6, "parameters": [projection], "scaler": scaler}
+    objective = Objective(passes, loss=ProlipLoss(kind="prolip", weight=0.25), **of_objective)
+    with torch.no_grad():
+        projection[1, 0] += 2
+    value, _ = objective.backward(pooled @ projection, None, torch.tensor([2, 0]), iteration=0)
+    logits = 6 * pooled @ projection @ passes.student[0].T
+    task = F.cross_entropy(logits, torch.tensor([2, 0]))
+    (without,) = torch.autograd.grad(task, [projection])
+    assert float(value) == pytest.approx(task.item() + 1)
+    torch.testing.assert_close(projection.grad - without, torch.tensor([[0.0, 0], [1, 0], [0, 0], [0, 0]]).double())
 
 
 def test_proda_takes_the_next_descriptors_in_turn():

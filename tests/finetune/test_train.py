@@ -12,6 +12,7 @@ from finetune_cases import METHODS, finetune_params
 
 from wsoup.base.errors import ParamsError
 from wsoup.finetune.averages import SOFT, AveragedWeights
+from wsoup.finetune.loss_params import CrossEntropyLoss, ProlipLoss
 from wsoup.finetune.params import SnapshotParams
 from wsoup.finetune.train import Trainer
 
@@ -40,6 +41,19 @@ def test_every_method_moves_what_it_trains_and_nothing_else(tiny_encoder, colour
     assert any(not torch.equal(after[k], before[k]) for k in before)
     assert all(torch.isfinite(v).all() for v in after.values())
     assert [line["iteration"] for line in run.log] == [0, 2, 4, 5]
+
+
+def test_a_heavier_penalty_keeps_the_projection_nearer_to_its_start(tiny_encoder, colours):
+    """And without one it moves as with plain cross entropy."""
+    moved = {}
+    for weight in (0.0, 10.0):
+        own = {"loss": ProlipLoss(kind="prolip", weight=weight)}
+        student = trainer(tiny_encoder, colours, "prolip", own=own, iterations=5).run()
+        moved[weight] = student.visual.proj - tiny_encoder.model.visual.proj
+    plain = {"loss": CrossEntropyLoss(kind="cross_entropy")}
+    student = trainer(tiny_encoder, colours, "prolip", own=plain, iterations=5).run()
+    torch.testing.assert_close(moved[0.0], student.visual.proj - tiny_encoder.model.visual.proj)
+    assert 0 < float(moved[10.0].norm()) < 0.8 * float(moved[0.0].norm())
 
 
 def test_a_methods_own_members_iterations_and_batch_size_win(tiny_encoder, colours):
@@ -131,7 +145,7 @@ def test_a_resumed_training_goes_on_with_the_scale_of_its_losses(tiny_encoder, c
     assert resumed.scaler.get_scale() == 64.0
 
 
-@pytest.mark.parametrize("name", ["ce", "coop_ensemble_open", "lora_image", "ssf_image", "prograd"])
+@pytest.mark.parametrize("name", ["ce", "coop_ensemble_open", "lora_image", "ssf_image", "prograd", "prolip"])
 @pytest.mark.parametrize("steps", [2, 3])
 def test_a_resumed_training_ends_with_the_same_weights(tiny_encoder, colours, name, steps, tmp_path: Path):
     """Of an ensemble the third of four steps is the first of the second member."""

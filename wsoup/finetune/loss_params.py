@@ -60,4 +60,12 @@ class ProdaLoss(Section):
     """Weight of the descriptors' mean cosine."""
 
 
-LossParams = CrossEntropyLoss | KgcoopLoss | ProgradLoss | ProdaLoss
+class ProlipLoss(Section):
+    """Cross entropy + weight x the squared distance of all that is trained from where it began (arXiv 2410.05270)."""
+
+    kind: Literal["prolip"]
+    weight: NonNegative
+    """Weight of the squared distance (ProLIP without validation images: 1 / shots)."""
+
+
+LossParams = CrossEntropyLoss | KgcoopLoss | ProgradLoss | ProdaLoss | ProlipLoss

@@ -4,7 +4,7 @@ Axes: B images of a batch, C classes, S soft descriptors of a step, D feature si
 are cosines times logit scale, targets are probabilities. Sources: label smoothing and adaptive margin as in
 Chris210634/word_soups (source/losses.py, source/trainer.py), the margin after CLIPood (arXiv 2302.00864); distillation
 from the teacher is the diversity loss of arXiv 2311.13612; KgCoOp arXiv 2303.13283; ProGrad arXiv 2205.14865; ProDA
-arXiv 2205.03340.
+arXiv 2205.03340; ProLIP arXiv 2410.05270 (section 3 and astra-vision/ProLIP, methods/ProLIP.py).
 """
 
 from collections.abc import Sequence
@@ -61,6 +61,12 @@ def without_conflict(task: Sequence[Tensor], *, general: Sequence[Tensor], weigh
         without = task_gradient - conflicting
         projected.append(torch.where(conflict, without, task_gradient))
     return projected
+
+
+def squared_distance(weights: Sequence[Tensor], *, start: Sequence[Tensor]) -> Tensor:
+    """ProLIP's regulariser: the squared Frobenius distance of weights from their initial values, of equal shapes."""
+    distances = [((now - before) ** 2).sum() for now, before in zip(weights, start, strict=True)]
+    return torch.stack(distances).sum()
 
 
 def gaussian_bound(image_features: Tensor, text_features: Tensor, *, logit_scale: float) -> Tensor:

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from wsoup.finetune import losses
-from wsoup.finetune.loss_params import CrossEntropyLoss, KgcoopLoss, LossParams, ProdaLoss, ProgradLoss
+from wsoup.finetune.loss_params import CrossEntropyLoss, KgcoopLoss, LossParams, ProdaLoss, ProgradLoss, ProlipLoss
 from wsoup.finetune.passes import Passes
 
 
@@ -22,7 +22,7 @@ class Objective:
         passes: computes the text features.
         loss: the kind of loss and its weights.
         logit_scale: of the cosines.
-        parameters: what is trained.
+        parameters: what is trained, at its initial values.
         scaler: loss scaling, for float16.
     """
 
@@ -40,6 +40,9 @@ class Objective:
         self.scale = logit_scale
         self.scaler = scaler
         self.parameters = list(parameters)
+        self.start: list[Tensor] = []
+        if isinstance(loss, ProlipLoss):
+            self.start = [parameter.detach().clone() for parameter in self.parameters]
         self.in_batch = isinstance(loss, ProgradLoss | ProdaLoss)
         self.needs_teacher = isinstance(loss, ProgradLoss)
         if isinstance(loss, CrossEntropyLoss) and loss.weight:
@@ -69,6 +72,10 @@ class Objective:
                 texts = self.passes.texts(member)
                 logits = self.scale * images @ texts.T
                 distance = losses.anchor(texts, self.passes.teacher_texts(member))
+                value = F.cross_entropy(logits, labels) + self.loss.weight * distance
+            case ProlipLoss():
+                logits = self.scale * images @ self.passes.texts(member).T
+                distance = losses.squared_distance(self.parameters, start=self.start)
                 value = F.cross_entropy(logits, labels) + self.loss.weight * distance
             case ProdaLoss():
                 value, logits = self._proda(self.loss, images, classes, iteration)

@@ -2,9 +2,9 @@
 
 A new kind is a section in `tune_params.py` and a case in `attach`. All kinds work on any ViT CLIP of open_clip.
 
-These start exactly at the pretrained prediction: prompt, last_blocks, bitfit, lora. These do not: visual_prompt and
-maple (random visual prompts), ssf (random scales around 1), adapter (as in the authors' code) and image_adapter (a
-random bottleneck mixed in), soft_descriptors (words, random or of a soup).
+These start exactly at the pretrained prediction: prompt, last_blocks, bitfit, lora, image_projection. These do not:
+visual_prompt and maple (random visual prompts), ssf (random scales around 1), adapter (as in the authors' code) and
+image_adapter (a random bottleneck mixed in), soft_descriptors (words, random or of a soup).
 
 The authors' code (Chris210634/word_soups) deviates from the papers in ways that keys of `tune` reproduce: `opens:
 image_twice` (bitfit, lora, ssf, adapter), `piles_up` (lora), `blocks` (soft_descriptors).
@@ -18,13 +18,14 @@ from torch.nn.utils import parametrize
 
 from wsoup.base.errors import ModelError
 from wsoup.finetune.blocks import START_STD, Block, Bottleneck, LowRank, ScaleShift
-from wsoup.finetune.starts import Tokenizer, descriptor_starts, prompt_start, prompt_tokens
+from wsoup.finetune.starts import Tokenizer, descriptor_starts, prompt_start
 from wsoup.finetune.student import Student
 from wsoup.finetune.tune_params import (
     AdapterTune,
     BitfitTune,
     BlocksTune,
     ImageAdapterTune,
+    ImageProjectionTune,
     LastBlocksTune,
     LoraTune,
     MapleTune,
@@ -72,9 +73,8 @@ def make_student(
     with torch.random.fork_rng(devices=[]):
         (start_seed,) = torch.randint(2**31, (1,), generator=generator).tolist()
         torch.manual_seed(start_seed)
-        n_prompt = prompt_tokens(tune)
-        if n_prompt > 0:
-            tokens = prompt_start(n_prompt, tokenizer=tokenizer, template=template)
+        if tune.n_prompt > 0:
+            tokens = prompt_start(tune.n_prompt, tokenizer=tokenizer, template=template)
             student.soft_prompt = nn.Parameter(student.embeddings(tokens))
         if isinstance(tune, SoftDescriptorsTune):
             starts = descriptor_starts(tune, tokenizer=tokenizer, words=words, soup=soup)
@@ -116,6 +116,8 @@ def attach(student: Student, tune: TuneParams) -> None:
                 _adapt_block(block, tune)
             if tune.opens == "image_twice":
                 last_text_blocks.requires_grad_(False)
+        case ImageProjectionTune():  # ProLIP, arXiv 2410.05270
+            student.visual.proj.requires_grad_(True)
         case ImageAdapterTune():  # CLIP-Adapter, arXiv 2110.04544
             size = student.visual.output_dim
             student.image_adapter = Bottleneck(size, tune.reduction, ratio=tune.ratio, rectifies=True)

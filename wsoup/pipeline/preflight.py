@@ -152,14 +152,12 @@ def _too_much(tune: TuneParams, *, blocks: Mapping[str, int], context: int, temp
             value = getattr(tune, key, 0)
             if value > fewest:
                 yield f"{key} is {value}, the smaller tower has {fewest} blocks"
-    if tune.kind in ("prompt", "maple", "last_blocks"):
-        key = "prompt_tokens" if tune.kind == "last_blocks" else "tokens"
-        value = getattr(tune, key)
+    if tune.n_prompt:
         prefix = template.split("{", 1)[0].strip()
         # No tokenizer makes more tokens of a text than it has bytes.
         most = len(prefix.replace(" ", "").encode())
-        if value > most:
-            yield f"{key} is {value}, more than {prefix!r} has, which the trained prompt replaces"
+        if tune.n_prompt > most:
+            yield f"{tune.prompt_key} is {tune.n_prompt}, more than {prefix!r} has, which the trained prompt replaces"
     if tune.kind == "soft_descriptors" and _least_tokens(template) + tune.tokens > context:
         yield f"tokens is {tune.tokens}, which with {template!r} exceeds the model's context of {context} tokens"
 
