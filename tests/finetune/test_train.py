@@ -163,7 +163,9 @@ def test_a_resumed_training_goes_on_with_the_scale_of_its_losses(tiny_encoder, c
     assert resumed.scaler.get_scale() == 64.0
 
 
-@pytest.mark.parametrize("name", ["ce", "coop_ensemble_open", "lora_image", "ssf_image", "prograd", "prolip"])
+@pytest.mark.parametrize(
+    "name", ["ce", "coop_ensemble_open", "lora_image", "ssf_image", "prograd", "prolip", "promptsrc"]
+)
 @pytest.mark.parametrize("steps", [2, 3])
 def test_a_resumed_training_ends_with_the_same_weights(tiny_encoder, colours, name, steps, tmp_path: Path):
     """Of an ensemble the third of four steps is the first of the second member."""

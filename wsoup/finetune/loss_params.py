@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -68,4 +68,20 @@ class ProlipLoss(Section):
     """Weight of the squared distance (ProLIP without validation images: 1 / shots)."""
 
 
-LossParams = CrossEntropyLoss | KgcoopLoss | ProgradLoss | ProdaLoss | ProlipLoss
+class PromptsrcLoss(Section):
+    """Cross entropy + distances from the pretrained model: of image features, of class texts, and of logits.
+
+    Class texts are compared with the mean of the pretrained model's over prompt templates (arXiv 2307.06948).
+    """
+
+    kind: Literal["promptsrc"]
+    image_weight: NonNegative
+    """Weight of the mean absolute difference of image features (PromptSRC: 10)."""
+    text_weight: NonNegative
+    """Weight of that of class texts (PromptSRC: 25)."""
+    templates: Annotated[Count, Field(le=80)]
+    """How many of OpenAI's 80 templates, from the first on, the pretrained class texts are the mean of (PromptSRC:
+    60)."""
+
+
+LossParams = CrossEntropyLoss | KgcoopLoss | ProgradLoss | ProdaLoss | ProlipLoss | PromptsrcLoss

@@ -97,6 +97,17 @@ class MapleTune(AnyTune):
     """Blocks with learnt prompts; 1 is shallow."""
 
 
+class IndependentPromptsTune(AnyTune):
+    """PromptSRC: text prompts and, independent of them, visual prompts, both deep where depth > 1."""
+
+    prompt_key = "tokens"
+    kind: Literal["independent_prompts"]
+    tokens: Count
+    """Learnt tokens of the template, and as many in addition to the patches."""
+    depth: Count
+    """Blocks with learnt prompts in each tower; 1 is shallow."""
+
+
 class BlocksTune(AnyTune):
     """A `tune` inside the last blocks."""
 
@@ -163,6 +174,7 @@ TuneParams = (
     | SoftDescriptorsTune
     | VisualPromptTune
     | MapleTune
+    | IndependentPromptsTune
     | BitfitTune
     | LoraTune
     | SsfTune
