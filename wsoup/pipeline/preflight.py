@@ -26,13 +26,9 @@ START_AND_END = 2
 
 def problems(params: Params) -> Iterator[WsoupError]:
     """One error for each thing that would stop a run, as the stage that meets it would raise it."""
-    words = params.candidates.words
-    files_by_pool = {
-        "words": [words.path] if words.path else [],
-        "descriptors": params.candidates.descriptors.paths,
-    }
     sizes: dict[str, int] = {}
-    for pool, files in files_by_pool.items():
+    for pool in params.candidates.pools:
+        files = params.candidates.files(pool)
         try:
             sizes[pool] = _size(params, pool=pool, files=files)
         except MissingError as error:
@@ -49,18 +45,14 @@ def problems(params: Params) -> Iterator[WsoupError]:
 
 def _size(params: Params, *, pool: str, files: Sequence[str]) -> int:
     """Texts in a pool: of its files, or of the artifact made from files that are elsewhere."""
-    words = params.candidates.words
+    candidates = params.candidates
     artifact = Artifacts().pool(pool)
     # The files decide as long as they are there: an artifact may be of params of before.
     if artifact.exists() and not all(os.path.exists(file) for file in files):
         return len(lists.read_pool(artifact))
-    if pool == "descriptors":
-        return len(pools.descriptors(files))
-    if words.path is not None:
-        return len(pools.words_from_file(words.path, count=words.count))
-    if words.count <= MANY_WORDS:
-        return words.count
-    return len(pools.common_words(words.count))
+    if pool == "words" and not files and candidates.words.count <= MANY_WORDS:
+        return candidates.words.count
+    return len(pools.texts_of_pool(candidates, pool))
 
 
 def _made_by_dvc(path: str) -> bool:
