@@ -1,4 +1,4 @@
-"""The pools of words and descriptors, one bare text per line."""
+"""The pools: words, descriptors and those of one's own, one bare text per line."""
 
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -25,21 +25,16 @@ class Wanted(Sections):
 
 
 def main(owner: Owner) -> None:
-    """Write both pools."""
+    """Write all pools."""
     params = load(Wanted)
-    artifacts = Artifacts()
-    word_pool = params.candidates.words
-    if word_pool.path is None:
-        words = pools.common_words(word_pool.count)
-    else:
-        words = pools.words_from_file(word_pool.path, count=word_pool.count)
-    descriptors = pools.descriptors(params.candidates.descriptors.paths)
-    for pool, texts in {"words": words, "descriptors": descriptors}.items():
-        left_out = _left_out(texts, params)
-        lists.write_pool(artifacts.pool(pool), [text for text in texts if text not in left_out])
-        if left_out:
-            listed = ", ".join(f"{one_line(text, limit=60)!r} ({reason})" for text, reason in left_out.items())
-            print(f"{pool}: {len(left_out)} of {len(texts)} are left out: {one_line(listed, limit=300)}")
+    with store.replacing(Artifacts().pools) as folder:
+        for pool in params.candidates.pools:
+            texts = pools.texts_of_pool(params.candidates, pool)
+            left_out = _left_out(texts, params)
+            lists.write_pool(folder / f"{pool}.txt", [text for text in texts if text not in left_out])
+            if left_out:
+                listed = ", ".join(f"{one_line(text, limit=60)!r} ({reason})" for text, reason in left_out.items())
+                print(f"{pool}: {len(left_out)} of {len(texts)} are left out: {one_line(listed, limit=300)}")
 
 
 def _left_out(texts: Sequence[str], params: Wanted) -> Mapping[str, str]:

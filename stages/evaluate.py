@@ -66,7 +66,7 @@ def main(owner: Owner) -> None:
     tables = {"results": counts.filter(pc.invert(single)), "texts": counts.filter(single)}
     tables |= judged_tables(answers, material, soup=soup, mode=mode, text_encoder=text_encoder, run=run)
     tables["right"] = pa.concat_tables([tables["right"], right_images(by_weight)])
-    pools = {"words": material.words, "descriptors": material.descriptors}
+    pools = material.texts_of_pools
     if material.waffle:
         pools["waffle"] = material.waffle
     # From count and digest the report says whether a row can be compared with the paper's.

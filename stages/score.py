@@ -23,7 +23,7 @@ class Wanted(SourceParams):
 
 
 def main(owner: Owner, pool: str) -> None:
-    """Score POOL (words or descriptors) on the source's training features, for the splits of all seeds."""
+    """Score POOL, one of candidates.pools, on the source's training features, for the splits of all seeds."""
     params = load(Wanted)
     run = Run.of(owner, params)
     source = load_source(run)

@@ -48,6 +48,7 @@ def run_stages(tiny_encoder, encoder_files, *, seed: int) -> Artifacts:
         "seeds": [seed],
         "encoder": encoder_files,
         "candidates": {
+            "pools": ["words", "descriptors"],
             "words": {"path": None, "count": len(WORDS), "period": False},
             "descriptors": {"paths": ["descriptors.txt"], "period": True},
             "watch": "descriptors.txt",

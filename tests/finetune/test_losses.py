@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from torch.nn import functional as F
 
 from wsoup.finetune import losses
-from wsoup.finetune.loss_params import LossParams, ProdaLoss, ProgradLoss
+from wsoup.finetune.loss_params import LossParams, ProdaLoss, ProgradLoss, ProlipLoss, PromptsrcLoss
 from wsoup.finetune.objective import Objective
 
 
@@ -45,6 +45,9 @@ class Fixed:
 
     def teacher_texts(self, member: int) -> torch.Tensor:
         return self.teacher[member]
+
+    def template_texts(self, count: int) -> torch.Tensor:
+        return self.teacher[:count].mean(dim=0)
 
 
 def backward(loss, *, iteration: int, student=None, teacher=None, x=None, y=(2, 0)):
@@ -90,6 +93,8 @@ OBJECTIVES = {  # images x (2, D), texts t (3, D) of the student, t0 of the teac
         ({"kind": "kgcoop", "weight": 8}, False),
         ({"kind": "prograd", "weight": 1}, True),
         ({"kind": "proda", "per_step": 2, "orthogonality": 0.1}, False),
+        ({"kind": "prolip", "weight": 0.1}, False),
+        ({"kind": "promptsrc", "image_weight": 10, "text_weight": 25, "templates": 2}, True),
     ],
 )
 def test_the_pretrained_images_are_computed_only_for_losses_that_use_them(section, needs):
@@ -111,6 +116,67 @@ def test_an_objective_is_its_formula_for_the_iterations_member(name, iteration):
     assert float(value) == pytest.approx(float(formula(x, t, t0, F.one_hot(y, 3).double())))
     torch.testing.assert_close(logits, 6 * x @ t.T)
     assert not passes.student.grad[1 - iteration % 2].any()
+
+
+def test_the_squared_distance_by_hand():
+    """(1, 2; 3, 4) from (0, 0; 3, 2): 1 + 4 + 0 + 4 = 9, and 4 from 6: 4; the gradient is twice the difference."""
+    weights = [torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True), torch.tensor([4.0], requires_grad=True)]
+    start = [torch.tensor([[0.0, 0.0], [3.0, 2.0]]), torch.tensor([6.0])]
+    distance = losses.squared_distance(weights, start=start)
+    distance.backward()
+    assert distance.item() == 13
+    assert weights[0].grad.tolist() == [[2, 4], [0, 4]]
+    assert weights[1].grad.tolist() == [-4]
+
+
+def test_prolip_adds_the_squared_distance_of_its_parameters_from_where_they_began():
+    """The image projection moves by 2 in one entry: 0.25 x 2^2 = 1 more, and a gradient of 0.25 x 2 x 2 = 1 there."""
+    passes = Fixed(features(1, 3, 2), features(1, 3, 2, seed=1))
+    passes.student.requires_grad_(False)
+    pooled = features(2, 4, seed=2)
+    projection = torch.nn.Parameter(features(4, 2, seed=3))
+    scaler = torch.amp.GradScaler("cpu", enabled=False)
+    of_objective = {"logit_scale": 6, "parameters": [projection], "scaler": scaler}
+    objective = Objective(passes, loss=ProlipLoss(kind="prolip", weight=0.25), **of_objective)
+    with torch.no_grad():
+        projection[1, 0] += 2
+    value, _ = objective.backward(pooled @ projection, None, torch.tensor([2, 0]), iteration=0)
+    logits = 6 * pooled @ projection @ passes.student[0].T
+    task = F.cross_entropy(logits, torch.tensor([2, 0]))
+    (without,) = torch.autograd.grad(task, [projection])
+    assert float(value) == pytest.approx(task.item() + 1)
+    torch.testing.assert_close(projection.grad - without, torch.tensor([[0.0, 0], [1, 0], [0, 0], [0, 0]]).double())
+
+
+def test_the_absolute_distance_by_hand():
+    """(1, 0; 0, 1) and (0, 0; 0.5, 1): 1 + 0 + 0.5 + 0 over four numbers; the gradient is the sign over four."""
+    features = torch.tensor([[1.0, 0.0], [0.0, 1.0]], requires_grad=True)
+    distance = losses.absolute_distance(features, torch.tensor([[0.0, 0.0], [0.5, 1.0]]))
+    distance.backward()
+    assert distance.item() == 0.375
+    assert features.grad.tolist() == [[0.25, 0], [-0.25, 0]]
+
+
+def test_the_divergence_of_logits_by_hand():
+    """Zero-shot 3/4 and 1/4 against 1/2 and 1/2: 3/4 log 3/2 + 1/4 log 1/2 = 0.130812, over two logits; once equal."""
+    zero_shot = torch.tensor([[math.log(3), 0.0], [1.0, 1.0]])
+    divergence = losses.divergence_of_logits(torch.tensor([[2.0, 2.0], [5.0, 5.0]]), zero_shot=zero_shot)
+    assert divergence.item() == pytest.approx(0.130812 / 4)
+    assert losses.divergence_of_logits(zero_shot, zero_shot=zero_shot).item() == pytest.approx(0)
+
+
+def test_promptsrc_is_cross_entropy_and_three_distances_from_the_pretrained_model():
+    """Images by 10, texts by 25 from the mean of two templates, and the divergence of logits with those texts."""
+    loss = PromptsrcLoss(kind="promptsrc", image_weight=10, text_weight=25, templates=2)
+    x, frozen_x, y = features(2, 4, seed=2), features(2, 4, seed=11), torch.tensor([2, 0])
+    value, logits, passes = backward(loss, iteration=1, teacher=frozen_x)
+    t, frozen_t = passes.student.detach()[1], (passes.teacher[0] + passes.teacher[1]) / 2
+    p, q = (6 * frozen_x @ frozen_t.T).softmax(dim=1), (6 * x @ t.T).softmax(dim=1)
+    expected = -(q[[0, 1], y].log()).mean() + 10 * (x - frozen_x).abs().mean() + 25 * (t - frozen_t).abs().mean()
+    expected = expected + (p * (p / q).log()).sum() / 6
+    assert float(value) == pytest.approx(float(expected))
+    torch.testing.assert_close(logits, 6 * x @ t.T)
+    assert not passes.student.grad[0].any()
 
 
 def test_proda_takes_the_next_descriptors_in_turn():

@@ -48,6 +48,10 @@ def test_the_test_cases_have_every_kind_too():
         ({"tune": SOFT, "loss": {"kind": "cross_entropy", "lambda": 0.25, "teacher_logit_scale": 10}},
          "takes cross_entropy with lambda only with start: soup"),
         ({"tune": {**SOFT, "start": "soup"}}, "start: soup needs a soup to start from, not class_name"),
+        ({"average": {"parts": 0, "mean": 6, "deviation": 10}}, "greater than or equal to 1"),
+        ({"average": {"parts": 20, "mean": 6, "deviation": 0}}, "greater than 0"),
+        ({"tune": SOFT, "average": {"parts": 20, "mean": 6, "deviation": 10}},
+         "average: soft_descriptors with cross_entropy are trained one after the other"),
         ({"rate": 1}, "Extra inputs are not permitted"),
     ],
 )  # fmt: skip

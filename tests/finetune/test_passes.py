@@ -47,6 +47,17 @@ def test_features_match_the_student_and_the_pretrained_model(tiny_encoder, colou
             torch.testing.assert_close(passes.texts(member, classes=some), features[some], rtol=1e-5, atol=1e-6)
 
 
+def test_texts_of_templates_are_the_mean_of_features_that_are_not_normalised(tiny_encoder, colours):
+    """The first three of OpenAI's 80: "a bad photo of a {}.", "a photo of many {}.", "a sculpture of a {}."."""
+    passes = passes_of(tiny_encoder, colours, "promptsrc")
+    total = torch.zeros(4, 16)
+    with torch.no_grad():
+        for beginning in ("a bad photo of a", "a photo of many", "a sculpture of a"):
+            tokens = tiny_encoder.tokenizer([f"{beginning} {name}." for name in colours.class_names])
+            total = total + tiny_encoder.model.encode_text(tokens)
+    torch.testing.assert_close(passes.template_texts(3), F.normalize(total, dim=-1), rtol=1e-5, atol=1e-6)
+
+
 def test_the_student_encodes_the_centroid_of_its_soft_descriptors(tiny_encoder, colours):
     passes = passes_of(tiny_encoder, colours, "proda")
     stems = prompts.stems(colours.template, colours.class_names)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -11,8 +12,9 @@ import torch
 from finetune_cases import METHODS, finetune_params
 
 from wsoup.base.errors import ParamsError
-from wsoup.finetune.averages import SOFT, AveragedWeights
-from wsoup.finetune.params import SnapshotParams
+from wsoup.finetune.averages import SOFT, AveragedWeights, steady_share
+from wsoup.finetune.loss_params import CrossEntropyLoss, ProlipLoss
+from wsoup.finetune.params import GaussianAverage, SnapshotParams
 from wsoup.finetune.train import Trainer
 
 
@@ -42,6 +44,19 @@ def test_every_method_moves_what_it_trains_and_nothing_else(tiny_encoder, colour
     assert [line["iteration"] for line in run.log] == [0, 2, 4, 5]
 
 
+def test_a_heavier_penalty_keeps_the_projection_nearer_to_its_start(tiny_encoder, colours):
+    """And without one it moves as with plain cross entropy."""
+    moved = {}
+    for weight in (0.0, 10.0):
+        own = {"loss": ProlipLoss(kind="prolip", weight=weight)}
+        student = trainer(tiny_encoder, colours, "prolip", own=own, iterations=5).run()
+        moved[weight] = student.visual.proj - tiny_encoder.model.visual.proj
+    plain = {"loss": CrossEntropyLoss(kind="cross_entropy")}
+    student = trainer(tiny_encoder, colours, "prolip", own=plain, iterations=5).run()
+    torch.testing.assert_close(moved[0.0], student.visual.proj - tiny_encoder.model.visual.proj)
+    assert 0 < float(moved[10.0].norm()) < 0.8 * float(moved[0.0].norm())
+
+
 def test_a_methods_own_members_iterations_and_batch_size_win(tiny_encoder, colours):
     own = {"members": 2, "iterations": 3, "batch_size": 2}
     run = trainer(tiny_encoder, colours, "coop_diverse", own=own, iterations=5)
@@ -60,11 +75,11 @@ def test_every_shared_setting_reaches_the_weights(tiny_encoder, colours, change)
 def test_the_average_keeps_the_share_ema_of_what_it_was():
     """From 1, with the weights at 5: 0.75 x 1 + 0.25 x 5 = 2; then 0.75 x 2 + 0.25 x 5 = 2.75."""
     parameter = torch.nn.Parameter(torch.tensor([1.0]))
-    weights = AveragedWeights({"p": parameter}, ema=0.75, iterations=2, ensemble=False)
+    weights = AveragedWeights({"p": parameter}, share=steady_share(ema=0.75), iterations=2, ensemble=False)
     averages = []
-    for _ in range(2):
+    for iteration in range(2):
         parameter.data.fill_(5.0)
-        weights.update()
+        weights.update(iteration)
         averages.append(float(weights.averages(2)["p"]))
     assert averages == [2.0, 2.75]
 
@@ -76,6 +91,23 @@ def test_an_average_that_keeps_everything_but_a_hundredth_stays_near_the_start(t
     run.step()
     moved = run.student.soft_prompt.detach() - start
     torch.testing.assert_close(run.weights.average["soft_prompt"] - start, 0.01 * moved, rtol=1e-3, atol=1e-7)
+
+
+def test_a_method_with_a_gaussian_average_evaluates_the_mean_of_its_parts(tiny_encoder, colours, tmp_path: Path):
+    """Two parts of two iterations: the weights after 2 and 4, by 1 and exp(-1/2); also after a kill between them."""
+    own = {"average": GaussianAverage(parts=2, mean=1, deviation=1)}
+    whole, broken, resumed = (trainer(tiny_encoder, colours, "coop", own=own) for _ in range(3))
+    kept = []
+    for _ in range(4):
+        whole.step()
+        kept.append(whole.student.soft_prompt.detach().clone())
+    later = math.exp(-0.5)
+    expected = (kept[1] + later * kept[3]) / (1 + later)
+    torch.testing.assert_close(whole.run().soft_prompt, expected)
+    for _ in range(3):
+        broken.step()
+    broken.save(tmp_path / "state")
+    assert torch.equal(resumed.run(resume=tmp_path / "state").soft_prompt, whole.student.soft_prompt)
 
 
 def test_a_loss_that_is_not_finite_is_named_by_its_first_iteration(tiny_encoder, colours, monkeypatch):
@@ -131,7 +163,9 @@ def test_a_resumed_training_goes_on_with_the_scale_of_its_losses(tiny_encoder, c
     assert resumed.scaler.get_scale() == 64.0
 
 
-@pytest.mark.parametrize("name", ["ce", "coop_ensemble_open", "lora_image", "ssf_image", "prograd"])
+@pytest.mark.parametrize(
+    "name", ["ce", "coop_ensemble_open", "lora_image", "ssf_image", "prograd", "prolip", "promptsrc"]
+)
 @pytest.mark.parametrize("steps", [2, 3])
 def test_a_resumed_training_ends_with_the_same_weights(tiny_encoder, colours, name, steps, tmp_path: Path):
     """Of an ensemble the third of four steps is the first of the second member."""
@@ -204,12 +238,12 @@ def test_running_out_of_memory_changes_no_weight(tiny_encoder, colours, name, mo
 def test_a_member_of_an_ensemble_begins_with_initial_weights_and_averages():
     """Weight decay moves all descriptors, also those whose turn has not come: from 0 to 8, then from 0 to 2."""
     weights = torch.nn.Parameter(torch.zeros(2, 1, 1))
-    averaged = AveragedWeights({SOFT: weights}, ema=0.5, iterations=4, ensemble=True)
+    averaged = AveragedWeights({SOFT: weights}, share=steady_share(ema=0.5), iterations=4, ensemble=True)
     weights.detach().fill_(8.0)
-    averaged.update()
+    averaged.update(1)
     assert [averaged.begins_member(iteration) for iteration in range(4)] == [False, False, True, False]
     averaged.begin_member(2)
     assert weights.flatten().tolist() == [0, 0]
     weights.detach().fill_(2.0)
-    averaged.update()
+    averaged.update(2)
     assert averaged.averages(3)[SOFT].flatten().tolist() == [4, 1]

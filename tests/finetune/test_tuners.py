@@ -21,7 +21,7 @@ from wsoup.finetune.tuners import make_student
 TEMPLATE = "a photo of a {}."
 KINDS = TypeAdapter(TuneParams)
 EXACT_AT_START = {*("ce", "clipood", "coop", "coop_diverse", "coop_smooth", "kgcoop", "prograd")}
-EXACT_AT_START |= {"bitfit", "lora", "bitfit_image", "lora_image"}
+EXACT_AT_START |= {"bitfit", "lora", "bitfit_image", "lora_image", "prolip"}
 TEXTS = ["a photo of a cat.", "a photo of a red panda, which has claws."]
 
 
@@ -62,7 +62,7 @@ def test_merging_changes_no_feature_and_leaves_plain_weights(tiny_encoder, name)
         merged = untrained.merge()
         torch.testing.assert_close(merged.encode_image(pixels()), before[0], rtol=1e-5, atol=1e-6)
         torch.testing.assert_close(merged.encode_text(tokens), before[1], rtol=1e-5, atol=1e-6)
-        if name in ("lora", "ssf", "bitfit", "clipood"):  # the inner model is a plain one, with the same features
+        if name in ("lora", "ssf", "bitfit", "clipood", "prolip"):  # the inner model is a plain one, equal to it
             plain = merged.model
             torch.testing.assert_close(plain.encode_image(pixels()), before[0], rtol=1e-5, atol=1e-6)
             torch.testing.assert_close(plain.encode_text(tokens), before[1], rtol=1e-4, atol=1e-6)
@@ -77,10 +77,13 @@ PAPER = [  # the column "parameters" of the paper's table, where it counts what 
     ({"kind": "visual_prompt", "tokens": 3, "depth": 3}, 9 * 768),
     ({"kind": "maple", "tokens": 3, "depth": 1}, 395_520),  # 396k
     ({"kind": "maple", "tokens": 3, "depth": 3}, 395_520 + 2 * 3 * 512),  # 399k
+    ({"kind": "independent_prompts", "tokens": 3, "depth": 3}, 9 * (768 + 512)),
+    ({"kind": "independent_prompts", "tokens": 4, "depth": 1}, 4 * (768 + 512)),
     ({"kind": "image_adapter", "reduction": 4, "ratio": 0.2}, 131_072),
     ({"kind": "image_adapter", "reduction": 128, "ratio": 0.2}, 4_096),
     ({"kind": "soft_descriptors", "members": 4, "tokens": 10, "prompt_tokens": 0}, 20_480),
     ({"kind": "soft_descriptors", "members": 32, "tokens": 10, "prompt_tokens": 3}, 163_840 + 1_536),
+    ({"kind": "image_projection"}, 768 * 512),  # ProLIP's own count: 0.39 million (its README)
     # The paper counts the visual blocks twice and no text block: 17k, 18k, 12k and 55k. Both towers once:
     ({"kind": "bitfit", "blocks": 1}, 11 * (768 + 512)),
     ({"kind": "lora", "blocks": 3, "rank": 1}, 3 * 4 * (768 + 512)),
@@ -109,6 +112,26 @@ def test_blocks_below_the_trained_ones_are_shared_with_the_pretrained_model(tiny
     assert untrained.visual.transformer.resblocks[0] is tiny_encoder.model.visual.transformer.resblocks[0]
     assert untrained.visual.transformer.resblocks[1] is not tiny_encoder.model.visual.transformer.resblocks[1]
     assert untrained.context_length == tiny_encoder.model.context_length  # as any other attribute
+
+
+def test_the_image_projection_is_one_matrix_and_all_blocks_are_the_pretrained_models(tiny_encoder):
+    tuned = student(tiny_encoder, "prolip")
+    assert tuned.trained_names == tuned.stored_names == ("model.visual.proj",)
+    for mine, pretrained in ((tuned.image_blocks, tiny_encoder.model.visual.transformer.resblocks),
+                             (tuned.text_blocks, tiny_encoder.model.transformer.resblocks)):  # fmt: skip
+        assert all(block is other for block, other in zip(mine, pretrained, strict=True))
+
+
+def test_independent_prompts_start_as_the_template_and_small_random_vectors(tiny_encoder):
+    """The template's tokens in the first text layer; all else normal with a standard deviation of 0.02."""
+    tuned = made(tiny_encoder.model, {"kind": "independent_prompts", "tokens": 3, "depth": 2})
+    rows = tiny_encoder.tokenizer(["a photo of"])[0, 1:4]
+    assert torch.equal(tuned.soft_prompt, tiny_encoder.model.token_embedding.weight[rows])
+    assert tuned.deep_prompts.shape[:2] == (1, 3)
+    assert tuned.visual_prompts.shape[:2] == (2, 3)
+    drawn = torch.cat([tuned.deep_prompts.detach().flatten(), tuned.visual_prompts.detach().flatten()])
+    assert float(drawn.std()) == pytest.approx(0.02, rel=0.3)
+    assert tuned.projector is None
 
 
 def test_random_starts_come_from_the_generator(tiny_encoder):
@@ -176,7 +199,7 @@ def test_training_only_the_image_tower_leaves_the_text_tower_at_its_initial_valu
 def test_more_blocks_than_the_model_has_are_refused(tiny_encoder):
     with pytest.raises(ModelError, match="bitfit trains more blocks than the 2 of the smaller tower"):
         made(tiny_encoder.model, {"kind": "bitfit", "blocks": 3})
-    for kind in ("visual_prompt", "maple"):
+    for kind in ("visual_prompt", "maple", "independent_prompts"):
         with pytest.raises(ModelError, match=f"{kind} trains more blocks than the 2 of the smaller tower"):
             made(tiny_encoder.model, {"kind": kind, "tokens": 1, "depth": 3})
 

@@ -54,6 +54,11 @@ TUNE_AND_LOSS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "ssf_image": ({"kind": "ssf", "blocks": 1, **TWICE}, CE),
     "adapter_image": ({**ADAPTER, **TWICE}, CE),
     "coop_ensemble_open": ({**SOFT, "blocks": 1}, CE),
+    "promptsrc": (
+        {"kind": "independent_prompts", "tokens": 3, "depth": 2},
+        {"kind": "promptsrc", "image_weight": 10, "text_weight": 25, "templates": 2},
+    ),
+    "prolip": ({"kind": "image_projection"}, {"kind": "prolip", "weight": 0.1}),
     "clip_adapter": ({"kind": "image_adapter", "reduction": 4, "ratio": 0.2}, TAUGHT),
 }
 METHODS: dict[str, dict[str, Any]] = {

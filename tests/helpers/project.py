@@ -50,6 +50,7 @@ def miniature_params(encoder: dict[str, str]) -> dict:
     }
     params["fewshot"] = {"shots": 2}
     params["candidates"] = {
+        "pools": ["words", "descriptors"],
         "words": {"path": "pools/words.txt", "watch": "pools", "count": len(WORDS), "period": False},
         "descriptors": {"paths": ["pools/descriptors.txt"], "period": False},
         "watch": "pools",

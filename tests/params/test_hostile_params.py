@@ -114,7 +114,7 @@ def write(folder: Path, text: str | bytes) -> Path:
         (
             "score.likelihood",
             ["verbs"],
-            "score.likelihood.0: 'verbs' is not valid: it must be one of words, descriptors",
+            "score.likelihood[0]: 'verbs' is not among candidates.pools; there are words, descriptors",
         ),
         (
             "report.mode",

@@ -74,6 +74,11 @@ def test_the_miniature_has_no_problem(raw: dict[str, Any]) -> None:
         ("finetune.methods.ce.tune.blocks", 3, "methods.ce.tune.blocks is 3, the smaller tower has 2 blocks; lower it"),
         ("finetune.methods.ce.tune", {"kind": "maple", "tokens": 3, "depth": 3}, "tune.depth is 3, the smaller tower"),
         ("finetune.methods.ce.tune.prompt_tokens", 10, "prompt_tokens is 10, more than 'a photo of a' has"),
+        (
+            "finetune.methods.ce.tune",
+            {"kind": "soft_descriptors", "members": 2, "tokens": 3, "prompt_tokens": 10},
+            "prompt_tokens is 10, more than 'a photo of a' has",
+        ),
         ("finetune.methods.coop_diverse.tune.tokens", 78, "tokens is 78, more than 'a photo of a' has"),
         (
             "finetune.methods.ce.tune",

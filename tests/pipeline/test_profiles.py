@@ -172,7 +172,7 @@ def test_every_combination_of_options_of_the_paper_gives_a_file_that_loads(all_o
         params = parse_params(with_values(base, paper.values()), origin=f"{group}, {source}, {options}, {model}")
         assert params.report.method in params.finetune.methods
         n += 1
-    assert n == (2880 if all_options else 144)
+    assert n == (3360 if all_options else 168)
 
 
 @pytest.mark.parametrize("group", GROUPS)

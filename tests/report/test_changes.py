@@ -191,10 +191,29 @@ def test_the_runs_method_is_compared_with_the_runs_method_before_if_there_was_on
     assert line.split()[2:5] == ["50.00", "75.00", "+25.00"]
 
 
-def test_a_row_that_only_the_later_run_has_is_named_and_one_that_neither_has_is_not(compared):
-    """k0 feeds the soups `old`, which nobody evaluated, and `word`."""
-    shown = compared({"counts": {"waffle": {1: 200}}}, {"counts": {WHOLE: {1: 300}}, "k0": 8})
-    assert [line for line in shown if line.startswith("not in")] == ["not in HEAD: word soup"]
+def test_a_row_that_only_one_run_has_is_new_or_gone_and_one_that_neither_has_is_not_shown(compared):
+    """k0 feeds the soups `old`, which nobody evaluated, and `word`; `waffle` was there before."""
+    shown = compared(
+        {"counts": {"waffle": {1: 200, 2: 100}, "gpt": {1: 1}}},
+        {"counts": {WHOLE: {1: 300}, "cupl": {1: 1}, "word_soup_autoclip": {1: 2}}, "k0": 8},
+    )
+    table = shown[shown.index(f"{'':<28}{'before':>8}{'after':>8}{'change':>8}   95% interval") + 1 :]
+    assert table[:2] == [
+        f"{'word soup, source':<28}{'-':>8}{'75.00':>8}{'':>8}   new",
+        f"{'Waffle, source':<28}{'37.50':>8}{'-':>8}{'':>8}   gone",
+    ]
+    assert table[-2:] == [
+        "other rows that are new (2): pretrained/cupl, pretrained/word_soup_autoclip",
+        "other rows that are gone (1): pretrained/gpt",
+    ]
+    assert shown[0] == "Nothing to compare: the rows shown are new (1) or gone (1)."
+
+
+def test_a_row_that_is_compared_under_another_name_is_neither_new_nor_gone(compared):
+    shown = compared(
+        {"counts": {"old_all_seeds": {1: 200}}, "soup": "old"}, {"counts": {WHOLE: {1: 300}}, "soup": "word"}
+    )
+    assert not [line for line in shown if line.endswith(("new", "gone")) or "other rows" in line]
 
 
 def test_a_row_fewer_is_shown_below_a_caveat_unless_all_are_asked_for(tmp_path):
@@ -262,7 +281,7 @@ def test_datasets_with_other_test_images_are_named_and_not_compared(compared):
     assert "not compared, because their test images differ: photo" in shown
     assert not [line for line in shown if line.startswith("word soup, source")]
     assert shown[0] == "Nothing to compare: the runs share none of these rows on the same test images."
-    assert not [line for line in shown if line.startswith("not in HEAD")], "it is there"
+    assert not [line for line in shown if line.endswith("   new")], "it was there"
 
 
 def test_a_dataset_of_one_run_alone_has_no_other_images(compared):

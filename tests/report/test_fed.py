@@ -12,6 +12,7 @@ from wsoup.report.record import Record
 PARAMS: dict[str, Any] = {
     "source": "photo",
     "datasets": {"photo": {}, "art": {}},
+    "candidates": {"pools": ["words", "descriptors"]},
     "soups": {"word": {"pool": "words"}, "descriptor": {"pool": "descriptors"}, "word_curve": {"pool": "words"}},
     "finetune": {
         "iterations": 750,
@@ -25,7 +26,7 @@ MAIN = ["word soup", "coop_diverse", "head ridge"]
 DRAWN = ["random texts", "Waffle"]
 OFFSETS = ["word soup, offsets", "descriptor soup, offsets"]
 OF_SELECTION = [*MAIN, "descriptor soup", "coop"]
-EVERY = [*OF_SELECTION, "class name", "80 templates", *DRAWN, "texts of params.yaml"]
+EVERY = [*OF_SELECTION, "class name", "80 templates", "CuPL", *DRAWN, "texts of params.yaml"]
 OF_WORDS = ["word soup", "coop_diverse"]
 OF_DESCRIPTORS = ["head ridge", "descriptor soup"]
 

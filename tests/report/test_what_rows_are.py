@@ -6,9 +6,10 @@ import pytest
 import yaml
 from project import ROOT
 
+from wsoup.core.modes import WEIGHINGS
 from wsoup.params.section import parse
 from wsoup.report.load import RunParams
-from wsoup.report.what_rows_are import about_head, about_method, about_soup, about_texts
+from wsoup.report.what_rows_are import about_head, about_method, about_soup, about_texts, about_weights
 from wsoup.search.grow.kind import AnySoup
 from wsoup.search.grow.sample import SampleSoup
 
@@ -39,4 +40,10 @@ def test_what_was_trained_and_on_which_texts():
     assert about_method(methods["coop"]) == "prompt tuned on the class name"
     assert about_method(methods["coop_diverse"]) == "prompt tuned on the word soup, diversity loss"
     assert about_head(shots=16) == "from 16 labelled images a class; these classes only"
+    assert about_texts("cupl", template="a photo of a {}.") == "whole sentences of each class"
     assert about_texts("class_name", template="a photo of a {}.") == "a photo of a {}."
+
+
+@pytest.mark.parametrize("way", WEIGHINGS)
+def test_each_way_of_weighing_texts_is_said(way):
+    assert about_weights(way).startswith("weighed ")

@@ -36,7 +36,7 @@ def test_the_table_has_a_line_for_each_search_and_each_method(tmp_path):
     artifacts = Artifacts(tmp_path)
     store.write_checked_object(artifacts.memory("score", "words"), {"peak_device_mib": 900})
     store.write_checked_object(artifacts.memory("soup", "word"), {"peak_device_mib": None})
-    searches = memory_of_searches(artifacts, soups=["word", "descriptor"])
+    searches = memory_of_searches(artifacts, pools=["words", "descriptors"], soups=["word", "descriptor"])
     run = results(
         both_seeds("class_name", {"imagenet": (1, 1)}),
         parameters={"coop": 1536, "ce": 3_000_000},

@@ -43,7 +43,7 @@ def artifacts(in_tmp, tiny_encoder, tiny_encoder_files) -> Artifacts:
     artifacts, generator = Artifacts(), torch.Generator().manual_seed(0)
     params = {"source": "photo", "seeds": [1, 2], "encoder": tiny_encoder_files}
     pools = {"words": {"path": None, "count": 30, "period": False}, "descriptors": {"paths": [], "period": True}}
-    params["candidates"] = {**pools, "watch": "params.yaml"}
+    params["candidates"] = {"pools": [*pools], **pools, "watch": "params.yaml"}
     params["score"] = {"shard_size": 7}
     Path("params.yaml").write_text(yaml.safe_dump(params))
     write_pool(artifacts.pool("words"), WORDS)

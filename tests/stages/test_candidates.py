@@ -26,6 +26,7 @@ def pools_of(encoder_files: dict[str, str], **changes: str) -> Artifacts:
     Path("words.txt").write_text("\n".join(["time", LONG[0], "people"]))
     Path("descriptors.txt").write_text("\n".join([DESCRIPTORS[0], LONG[0], *DESCRIPTORS[1:], LONG[1]]))
     pools = {
+        "pools": ["words", "descriptors"],
         "words": {"path": "words.txt", "count": 3, "period": False},
         "descriptors": {"paths": ["descriptors.txt"], "period": True},
         "watch": "words.txt",

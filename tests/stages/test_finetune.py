@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import shutil
 from collections.abc import Sequence
@@ -15,12 +16,14 @@ import yaml
 from PIL import Image
 from processes import Running, run_stage
 from project import ROOT, call_stage
+from safetensors.torch import load_file
 from small_world import write_image_folder
 
 from wsoup.base.errors import ChangedError, DataError, MismatchError, MissingError
 from wsoup.core.member import Member
 from wsoup.core.soup import Soup
 from wsoup.disk import store
+from wsoup.finetune.tuned import load_tuned
 from wsoup.towers.features import ImageFeatures, write_features
 
 COLOURS = {"blue": (40, 50, 210), "green": (30, 180, 40), "red": (200, 30, 30)}
@@ -168,3 +171,25 @@ def test_a_missing_folder_of_images_is_named(world):
     Path("images").rename("elsewhere")
     with pytest.raises(MissingError, match=r"datasets.colours.root: folder images does not exist"):
         call_stage("finetune", "coop")
+
+
+@pytest.mark.parametrize("name", ["prolip", "promptsrc"])
+def test_later_rivals_are_trained_stored_and_loaded_as_the_toy_world_lists_them(world, tiny_encoder, name):
+    method = yaml.safe_load((ROOT / "data/toy/rivals.yaml").read_text())[name]
+    del method["group"]
+    params = yaml.safe_load(Path("params.yaml").read_text())
+    params["report"]["method"] = name
+    params["finetune"] |= {"iterations": 6, "methods": {name: method | {"soup": "word"}}}
+    Path("params.yaml").write_text(yaml.safe_dump(params))
+    call_stage("finetune", name)
+    folder = Path("artifacts/finetuned") / name / "seed1"
+    model = load_tuned(folder, encoder=tiny_encoder).model
+    stored = {
+        "prolip": {"model.visual.proj"},
+        "promptsrc": {"soft_prompt", "deep_prompts", "visual_prompts"},
+    }
+    assert set(model.stored_names) == stored[name]
+    assert json.loads((folder / "config.json").read_text())["tunes_images"] is True
+    weights = load_file(folder / "weights.safetensors")
+    assert set(weights) == stored[name]
+    assert all(weights[key].isfinite().all() for key in weights)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 from wsoup.base import remote
 from wsoup.base.errors import MissingError, ParamsError
 from wsoup.cli import common
+
+WEIGH = "autoclip"
+"""The way of weighing texts that `wsoup classify` knows: it sees one photo at a time, and no label."""
 
 if TYPE_CHECKING:
     from wsoup.api.encoders import EncoderOptions
@@ -71,20 +74,24 @@ def load_classifier(
     options: EncoderOptions,
     device: str,
     adapt: bool = False,
+    weigh: str | None = None,
 ) -> tuple[Classifier, Callable[[], Encoder]]:
     """The classifier of a soup with classes, or of a head, and how to get its encoder; a head's is only then loaded.
 
-    Whatever can be wrong with the other arguments is said before an encoder is loaded.
+    With `weigh`, texts are weighed for each photo. Whatever can be wrong with the other arguments is said before an
+    encoder is loaded.
     """
     from wsoup.api.encoders import encoder_of
     from wsoup.core.prompts import checked
     from wsoup.heads.head import Head
     from wsoup.paper import soups as of_paper
-    from wsoup.photos.classify import BUILT_IN, Classifier, built_in_texts
+    from wsoup.photos.classify import BUILT_IN, Classifier
     from wsoup.photos.names import listed_names
 
+    is_head = name is not None and Path(name).suffix == ".safetensors"
+    check_weighing(weigh, adapt=adapt, is_head=is_head)
     encoder_for = partial(encoder_of, params=params, options=options, device=device)
-    if name is not None and Path(name).suffix == ".safetensors":
+    if name is not None and is_head:
         if classes is not None or template is not None or adapt:
             raise ParamsError("a head knows its classes and its template, and is not adapted; leave those options out")
         head = Head.load(name)
@@ -101,9 +108,7 @@ def load_classifier(
         # The class name and the templates belong to no soup that could say how its encoder is loaded.
         encoder = options.of_params(params, device=device)
         template = template or "a photo of a {}."
-        weights = built_in_texts(name, class_names=names, template=template, encoder=encoder)
-        classifier = Classifier.of_texts(weights, class_names=names, encoder=encoder, template=template, texts=name)
-        return classifier, lambda: encoder
+        return _built_in(name, class_names=names, template=template, encoder=encoder, weigh=weigh), lambda: encoder
     mode: Mode = "centroid"
     if name is None:
         name, mode = run_soup(params)
@@ -112,8 +117,49 @@ def load_classifier(
         encoder = _unmeasured(soup, name=name, options=options, device=device)
     else:
         encoder = encoder_for(soup, encoder_id=soup.encoder, origin=str(file))
+    if weigh is not None:
+        return _weighed(soup, class_names=names, template=template, encoder=encoder), lambda: encoder
     classifier = Classifier.of_soup(soup, encoder=encoder, class_names=names, template=template, mode=mode)
     return classifier, lambda: encoder
+
+
+def check_weighing(weigh: str | None, *, adapt: bool, is_head: bool) -> None:
+    """Raise ParamsError for a way of weighing texts that is not known, or that other options leave no texts for."""
+    if weigh is None:
+        return
+    if weigh != WEIGH:
+        raise ParamsError(f"--weigh {weigh!r} is not known; it must be {WEIGH}")
+    if is_head:
+        raise ParamsError("a head has no texts to weigh; leave --weigh out")
+    if adapt:
+        raise ParamsError(
+            "--weigh weighs texts for one photo, and --adapt adapts their mean to all photos; leave one of them out"
+        )
+
+
+def _built_in(
+    name: str, *, class_names: Sequence[str], template: str, encoder: Encoder, weigh: str | None
+) -> Classifier:
+    from wsoup.photos.classify import Classifier, WeighedClassifier, built_in_members, built_in_texts
+
+    about = {"template": template, "texts": name}
+    if weigh is not None:
+        members = built_in_members(name, class_names=class_names, template=template, encoder=encoder)
+        return WeighedClassifier.of_members(members, class_names=class_names, encoder=encoder, **about)
+    weights = built_in_texts(name, class_names=class_names, template=template, encoder=encoder)
+    return Classifier.of_texts(weights, class_names=class_names, encoder=encoder, **about)
+
+
+def _weighed(soup: Soup, *, class_names: Sequence[str], template: str | None, encoder: Encoder) -> Classifier:
+    from wsoup.heads.zero_shot import member_texts
+    from wsoup.photos.classify import WeighedClassifier
+    from wsoup.texts.encoder import PromptEncoder
+
+    template = template or soup.template
+    texts = PromptEncoder.of(encoder)
+    members = member_texts(soup, template=template, class_names=class_names, text_encoder=texts)
+    about = {"template": template, "soup": soup.as_json()}
+    return WeighedClassifier.of_members(members, class_names=class_names, encoder=encoder, **about)
 
 
 def _unmeasured(soup: Soup, *, name: str, options: EncoderOptions, device: str) -> Encoder:

@@ -32,6 +32,10 @@ def classify_command(
     top: Annotated[int, typer.Option(min=1, help="Number of classes to name for each photo.")] = 3,
     html: Annotated[Path | None, typer.Option(help="Also write a contact sheet, a page of small pictures.")] = None,
     adapt: Annotated[bool, typer.Option("--adapt", help="Adapt the soup to these photos, without labels.")] = False,
+    weigh: Annotated[
+        str | None,
+        typer.Option(help="autoclip: weigh the soup's texts for each photo by the photo's own scores."),
+    ] = None,
     template: common.Template = None,
     params: common.WeightsIn = Path("params.yaml"),
     model: common.Model = None,
@@ -64,7 +68,14 @@ def classify_command(
     files, ignored = find_photos(photos)
     options = EncoderOptions(model, pretrained, config)
     classifier, encoder = load_classifier(
-        soup, classes=classes, template=template, params=params, options=options, device=device, adapt=adapt
+        soup,
+        classes=classes,
+        template=template,
+        params=params,
+        options=options,
+        device=device,
+        adapt=adapt,
+        weigh=weigh,
     )
     names = classifier.class_names
     folders = {} if classes is None else read_class_names(classes)

@@ -19,7 +19,7 @@ Out = Annotated[Path | None, typer.Option(help="The file to write (default: stdo
 def profile_demo(
     methods: Annotated[
         str | None,
-        typer.Option(help="Finetune more: core, few-shot, diversity, parameter-efficiency, landscape or all."),
+        typer.Option(help="Finetune more: core, few-shot, diversity, parameter-efficiency, landscape, rivals or all."),
     ] = None,
     out: Out = None,
     force: Force = False,
@@ -45,7 +45,7 @@ def profile_paper(
     ] = None,
     methods: Annotated[
         str,
-        typer.Option(help="What to finetune: core, few-shot, diversity, parameter-efficiency, landscape or all."),
+        typer.Option(help="Finetune core, few-shot, diversity, parameter-efficiency, landscape, rivals or all."),
     ] = "core",
     source: Annotated[
         str,

@@ -246,9 +246,14 @@ class Artifacts:
         """Image features of the pretrained encoder; `split` is train or test."""
         return self.folder / "embeddings" / PRETRAINED / f"{dataset}-{split}.zarr"
 
+    @property
+    def pools(self) -> Path:
+        """The folder of all pools."""
+        return self.folder / "pools"
+
     def pool(self, name: str) -> Path:
         """A pool of candidates, one bare text a line."""
-        return self.folder / "pools" / f"{name}.txt"
+        return self.pools / f"{name}.txt"
 
     @property
     def evaluated(self) -> Path:

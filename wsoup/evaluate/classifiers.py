@@ -14,6 +14,7 @@ from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.rows import BASELINES, CUPL, GIVEN, Material, Method, Row, methods, row_name
 from wsoup.evaluate.testsets import TestSet
 from wsoup.search.pools.lists import read_pool
+from wsoup.search.pools.params import ALWAYS
 from wsoup.texts.tokens import Tokenizer, check_fits, check_prompts
 from wsoup.towers.run import Run
 
@@ -174,6 +175,7 @@ def load_material(run: Run, tests: Sequence[TestSet]) -> Material:
     encoder_id = run.encoder.id
     listed = store.read_checked_object(artifacts.evaluated)
     pools = {soup["name"]: soup["pool"] for soup in listed["soups"]}
+    own_pools = sorted(set(pools.values()) - set(ALWAYS))
     soups: dict[str, dict[int, list[str]]] = {}
     for name in pools:
         soups[name] = {}
@@ -190,6 +192,7 @@ def load_material(run: Run, tests: Sequence[TestSet]) -> Material:
         seeds=run.seeds,
         words=read_pool(artifacts.pool("words")),
         descriptors=read_pool(artifacts.pool("descriptors")),
+        own_pools={name: read_pool(artifacts.pool(name)) for name in own_pools},
         waffle=listed["waffle"],
         source_class_names=source_class_names,
         soups=soups,

@@ -77,7 +77,8 @@ def random_rows(material: Material, *, soups: Sequence[str]) -> list[Row]:
                 lengths = [len(text.split()) for text in texts]
                 drawn = random_chains(material.words, lengths=lengths, seed=seed)
             else:
-                drawn = random_descriptors(material.descriptors, m=len(texts), seed=seed)
+                pool = material.texts_of_pools[material.pools[name]]
+                drawn = random_descriptors(pool, m=len(texts), seed=seed)
             rows.append(Row(random_beside(name), (seed,), tuple(drawn)))
     return rows
 

@@ -75,7 +75,8 @@ class Material:
         words, descriptors: the two pools.
         source_class_names: class names of the source, which determine Waffle's shapes.
         soups: members by soup name and seed.
-        pools: words or descriptors, by soup name.
+        pools: name of the pool, by soup name.
+        own_pools: texts of the other pools that soups were selected from, by name.
         upper_bound: members of the descriptor soup selected on the targets, if any.
         templates: templates of the prompt ensemble; empty to leave it out.
         waffle: a list of Waffle's texts; empty to make them of the pools.
@@ -87,9 +88,15 @@ class Material:
     source_class_names: Sequence[str] = ()
     soups: Mapping[str, Mapping[int, Sequence[str]]] = field(default_factory=dict)
     pools: Mapping[str, str] = field(default_factory=dict)
+    own_pools: Mapping[str, Sequence[str]] = field(default_factory=dict)
     upper_bound: Sequence[str] = ()
     templates: Sequence[Callable[[str], str]] = ()
     waffle: Sequence[str] = ()
+
+    @property
+    def texts_of_pools(self) -> dict[str, Sequence[str]]:
+        """The texts of all pools by name."""
+        return {"words": self.words, "descriptors": self.descriptors, **self.own_pools}
 
     @property
     def shown(self) -> str:

@@ -1,16 +1,45 @@
-"""The trained weights and their exponential moving average, which is what is evaluated.
+"""The trained weights and their average, which is what is evaluated: exponential, or Gaussian over parts of training.
 
 With cross entropy, soft descriptors are a CoOp ensemble. The authors train every descriptor in a run of its own
 (Chris210634/word_soups, train_soft_descriptors.py) and keep nothing else of that run; here the runs are consecutive
 parts of one training.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 SOFT = "soft_descriptors"
+Share = Callable[[int], float]
+"""How much of the average is new after an iteration, 0 to 1."""
+
+
+def steady_share(*, ema: float) -> Share:
+    """An exponential average, which keeps the share `ema` of itself in every iteration."""
+    return lambda iteration: 1 - ema
+
+
+def gaussian_shares(*, parts: int, mean: float, deviation: float, iterations: int) -> Share:
+    """The mean of the weights after each of `parts` equal parts of training, by the density of a Gaussian at 1, 2, ...
+
+    PromptSRC's aggregation of prompts (arXiv 2307.06948; muzairkhattak/PromptSRC, trainers/promptsrc.py), whose parts
+    are epochs. Before the first part has ended the average is the initial values.
+    """
+    distances = (np.arange(1, parts + 1) - mean) / deviation
+    # Logarithms, because a density far from its mean is zero in floating point, and the first average would be 0 / 0.
+    log_sums = [-math.inf, *np.logaddexp.accumulate(-0.5 * distances**2).tolist()]
+
+    def share(iteration: int) -> float:
+        before = iteration * parts // iterations
+        ended = (iteration + 1) * parts // iterations
+        if ended == before:
+            return 0.0
+        return -math.expm1(log_sums[before] - log_sums[ended])
+
+    return share
 
 
 class AveragedWeights:
@@ -18,7 +47,7 @@ class AveragedWeights:
 
     Args:
         parameters: what is trained, by name, at initial values.
-        ema: share of the old average that each iteration keeps.
+        share: how much of the average is new after an iteration.
         iterations: of the whole training.
         ensemble: whether each soft descriptor is trained on its own.
 
@@ -27,9 +56,11 @@ class AveragedWeights:
         finished: of an ensemble, its descriptors (M, n, width), those not yet trained at their initial values; or None.
     """
 
-    def __init__(self, parameters: Mapping[str, nn.Parameter], *, ema: float, iterations: int, ensemble: bool) -> None:
+    def __init__(
+        self, parameters: Mapping[str, nn.Parameter], *, share: Share, iterations: int, ensemble: bool
+    ) -> None:
         self.parameters = parameters
-        self.ema = ema
+        self.share = share
         self.iterations = iterations
         self.start = {name: p.detach().clone() for name, p in parameters.items()}
         self.average = {name: p.clone() for name, p in self.start.items()}
@@ -54,11 +85,14 @@ class AveragedWeights:
             parameter.detach().copy_(self.start[name])
             self.average[name].copy_(self.start[name])
 
-    def update(self) -> None:
-        """average = ema x average + (1 - ema) x weights."""
+    def update(self, iteration: int) -> None:
+        """average = (1 - share) x average + share x weights, after an iteration."""
+        share = self.share(iteration)
+        if share == 0:
+            return
         weights = [self.parameters[name].detach() for name in self.average]
         # One call for all parameters: on a GPU hundreds of small ones would each cost a launch.
-        torch._foreach_lerp_(list(self.average.values()), weights, 1 - self.ema)
+        torch._foreach_lerp_(list(self.average.values()), weights, share)
 
     def averages(self, iteration: int) -> Mapping[str, Tensor]:
         """The averaged weights after so many iterations; of an ensemble, of all its members."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -60,4 +60,28 @@ class ProdaLoss(Section):
     """Weight of the descriptors' mean cosine."""
 
 
-LossParams = CrossEntropyLoss | KgcoopLoss | ProgradLoss | ProdaLoss
+class ProlipLoss(Section):
+    """Cross entropy + weight x the squared distance of all that is trained from where it began (arXiv 2410.05270)."""
+
+    kind: Literal["prolip"]
+    weight: NonNegative
+    """Weight of the squared distance (ProLIP without validation images: 1 / shots)."""
+
+
+class PromptsrcLoss(Section):
+    """Cross entropy + distances from the pretrained model: of image features, of class texts, and of logits.
+
+    Class texts are compared with the mean of the pretrained model's over prompt templates (arXiv 2307.06948).
+    """
+
+    kind: Literal["promptsrc"]
+    image_weight: NonNegative
+    """Weight of the mean absolute difference of image features (PromptSRC: 10)."""
+    text_weight: NonNegative
+    """Weight of that of class texts (PromptSRC: 25)."""
+    templates: Annotated[Count, Field(le=80)]
+    """How many of OpenAI's 80 templates, from the first on, the pretrained class texts are the mean of (PromptSRC:
+    60)."""
+
+
+LossParams = CrossEntropyLoss | KgcoopLoss | ProgradLoss | ProdaLoss | ProlipLoss | PromptsrcLoss

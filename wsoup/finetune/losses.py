@@ -4,7 +4,8 @@ Axes: B images of a batch, C classes, S soft descriptors of a step, D feature si
 are cosines times logit scale, targets are probabilities. Sources: label smoothing and adaptive margin as in
 Chris210634/word_soups (source/losses.py, source/trainer.py), the margin after CLIPood (arXiv 2302.00864); distillation
 from the teacher is the diversity loss of arXiv 2311.13612; KgCoOp arXiv 2303.13283; ProGrad arXiv 2205.14865; ProDA
-arXiv 2205.03340.
+arXiv 2205.03340; ProLIP arXiv 2410.05270 (astra-vision/ProLIP, methods/ProLIP.py);
+PromptSRC arXiv 2307.06948 (muzairkhattak/PromptSRC, trainers/promptsrc.py).
 """
 
 from collections.abc import Sequence
@@ -61,6 +62,25 @@ def without_conflict(task: Sequence[Tensor], *, general: Sequence[Tensor], weigh
         without = task_gradient - conflicting
         projected.append(torch.where(conflict, without, task_gradient))
     return projected
+
+
+def squared_distance(weights: Sequence[Tensor], *, start: Sequence[Tensor]) -> Tensor:
+    """ProLIP's regulariser: the squared Frobenius distance of weights from their initial values, of equal shapes."""
+    distances = [((now - before) ** 2).sum() for now, before in zip(weights, start, strict=True)]
+    return torch.stack(distances).sum()
+
+
+def absolute_distance(features: Tensor, frozen: Tensor) -> Tensor:
+    """PromptSRC's distance of features from the pretrained model's: mean |difference| of all numbers: (N, D) -> ()."""
+    return (features - frozen).abs().mean()
+
+
+def divergence_of_logits(logits: Tensor, *, zero_shot: Tensor) -> Tensor:
+    """PromptSRC's KL of the prediction from the zero-shot one, summed and over the number of logits: (B, C) -> ()."""
+    log_p = F.log_softmax(logits, dim=-1)
+    log_q = F.log_softmax(zero_shot, dim=-1)
+    # As in the authors' code; the usual mean over images is C times as much.
+    return (log_q.exp() * (log_q - log_p)).sum() / logits.numel()
 
 
 def gaussian_bound(image_features: Tensor, text_features: Tensor, *, logit_scale: float) -> Tensor:

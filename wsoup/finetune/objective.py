@@ -7,7 +7,15 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from wsoup.finetune import losses
-from wsoup.finetune.loss_params import CrossEntropyLoss, KgcoopLoss, LossParams, ProdaLoss, ProgradLoss
+from wsoup.finetune.loss_params import (
+    CrossEntropyLoss,
+    KgcoopLoss,
+    LossParams,
+    ProdaLoss,
+    ProgradLoss,
+    ProlipLoss,
+    PromptsrcLoss,
+)
 from wsoup.finetune.passes import Passes
 
 
@@ -22,7 +30,7 @@ class Objective:
         passes: computes the text features.
         loss: the kind of loss and its weights.
         logit_scale: of the cosines.
-        parameters: what is trained.
+        parameters: what is trained, at its initial values.
         scaler: loss scaling, for float16.
     """
 
@@ -40,8 +48,11 @@ class Objective:
         self.scale = logit_scale
         self.scaler = scaler
         self.parameters = list(parameters)
+        self.start: list[Tensor] = []
+        if isinstance(loss, ProlipLoss):
+            self.start = [parameter.detach().clone() for parameter in self.parameters]
         self.in_batch = isinstance(loss, ProgradLoss | ProdaLoss)
-        self.needs_teacher = isinstance(loss, ProgradLoss)
+        self.needs_teacher = isinstance(loss, ProgradLoss | PromptsrcLoss)
         if isinstance(loss, CrossEntropyLoss) and loss.weight:
             self.needs_teacher = True
 
@@ -70,6 +81,13 @@ class Objective:
                 logits = self.scale * images @ texts.T
                 distance = losses.anchor(texts, self.passes.teacher_texts(member))
                 value = F.cross_entropy(logits, labels) + self.loss.weight * distance
+            case ProlipLoss():
+                logits = self.scale * images @ self.passes.texts(member).T
+                distance = losses.squared_distance(self.parameters, start=self.start)
+                value = F.cross_entropy(logits, labels) + self.loss.weight * distance
+            case PromptsrcLoss():
+                assert teacher is not None
+                value, logits = self._promptsrc(self.loss, images, teacher, labels, member)
             case ProdaLoss():
                 value, logits = self._proda(self.loss, images, classes, iteration)
             case ProgradLoss():
@@ -98,6 +116,18 @@ class Objective:
             with_margin = logits + self.scale * losses.adaptive_margin(texts, labels=labels, margin=loss.margin)
         # The margin makes training harder; predictions, which the log counts, are without it.
         return losses.cross_entropy(with_margin, targets), logits
+
+    def _promptsrc(
+        self, loss: PromptsrcLoss, images: Tensor, teacher: Tensor, labels: Tensor, member: int
+    ) -> tuple[Tensor, Tensor]:
+        texts = self.passes.texts(member)
+        frozen = self.passes.template_texts(loss.templates)
+        logits = self.scale * images @ texts.T
+        value = F.cross_entropy(logits, labels)
+        value = value + loss.image_weight * losses.absolute_distance(images, teacher)
+        value = value + loss.text_weight * losses.absolute_distance(texts, frozen)
+        zero_shot = self.scale * teacher @ frozen.T
+        return value + losses.divergence_of_logits(logits, zero_shot=zero_shot), logits
 
     def _proda(self, loss: ProdaLoss, images: Tensor, classes: Tensor, iteration: int) -> tuple[Tensor, Tensor]:
         first = iteration * loss.per_step

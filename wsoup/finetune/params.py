@@ -36,6 +36,17 @@ class SnapshotParams(Section):
     """Test images per dataset, the same for all copies, seeds and methods."""
 
 
+class GaussianAverage(Section):
+    """PromptSRC's average: training is divided into equal parts, and the weights after each are averaged."""
+
+    parts: Count
+    """Equal parts of training (PromptSRC: its epochs, 20)."""
+    mean: NonNegative
+    """The part whose weights count most (PromptSRC across datasets: 6)."""
+    deviation: Positive
+    """Standard deviation in parts; the larger, the more alike the weights count (PromptSRC across datasets: 10)."""
+
+
 class MethodParams(Section):
     """One finetuned method: what is trained, with which loss, on which texts."""
 
@@ -55,6 +66,8 @@ class MethodParams(Section):
     """Steps of SGD; null: finetune.iterations."""
     batch_size: Images | None = None
     """Distinct classes in a step; null: finetune.batch_size."""
+    average: GaussianAverage | None = None
+    """A Gaussian average of the weights, which is evaluated; null: the exponential one of finetune.ema."""
     snapshots: SnapshotParams | None = None
     """Accuracy on some images of every dataset during training; null: only at the end."""
 
@@ -75,6 +88,11 @@ class MethodParams(Section):
         taught = isinstance(self.loss, CrossEntropyLoss) and self.loss.weight
         if soft and taught and not from_soup:
             raise ValueError("tune soft_descriptors takes cross_entropy with lambda only with start: soup")
+        if soft and self.average is not None and isinstance(self.loss, CrossEntropyLoss):
+            raise ValueError(
+                "average: soft_descriptors with cross_entropy are trained one after the other, so parts of the whole "
+                "training have no common average; leave the key out"
+            )
         if soft and not isinstance(self.loss, ProdaLoss | CrossEntropyLoss):
             raise ValueError("tune soft_descriptors takes loss proda or cross_entropy")
         return self

@@ -17,6 +17,7 @@ from wsoup.finetune.image_tower import FrozenImageTower, TrainableImageTower
 from wsoup.finetune.student import Student
 from wsoup.finetune.text_tower import TextState, TrainableTextTower
 from wsoup.towers.encoder import Encoder
+from wsoup.towers.models import ensemble_templates
 
 
 class Passes:
@@ -45,6 +46,7 @@ class Passes:
         self.frozen_texts = TrainableTextTower(encoder.model)
         self.image_tower = TrainableImageTower(student.model)
         self.frozen_images = FrozenImageTower(encoder.model, dtype=encoder.dtype)
+        self.class_names = class_names
         stems = prompts.stems(template, class_names)
         self._tokens = [self._tokenize(stems, text) for text in soup]
         self._positions: Tensor | None = None  # (C, n), of the soft descriptor in every text
@@ -68,6 +70,7 @@ class Passes:
         self._texts_are_fixed = not learns_inputs and not trains_texts
         # Caches of this object alone: on the class, they would keep every model of a process alive.
         self.teacher_texts = cache(self._teacher_texts)
+        self.template_texts = cache(self._template_texts)
         self._fixed_texts = cache(self._encode_texts)
         self._lower_state = cache(self._run_lower_blocks)
 
@@ -149,14 +152,30 @@ class Passes:
 
     def _teacher_texts(self, member: int) -> Tensor:
         """The pretrained model's text features with one member of the soup: (C, D), computed once."""
-        with torch.no_grad(), self.encoder.autocast():
-            texts = self.frozen_texts.prepare(self._tokens[member])
-            features = self.frozen_texts(texts)
-            return F.normalize(features.float(), dim=-1)
+        return F.normalize(self._frozen_texts(self._tokens[member]), dim=-1)
+
+    def _template_texts(self, count: int) -> Tensor:
+        """The pretrained model's mean over the first `count` of OpenAI's templates: (C, D), computed once.
+
+        As in PromptSRC's code the mean is of features of any length, and is then normalised.
+        """
+        total: Tensor | float = 0.0
+        for fill in ensemble_templates()[:count]:
+            tokens = self._tokens_of([fill(name) for name in self.class_names])
+            total = total + self._frozen_texts(tokens)
+        return F.normalize(torch.as_tensor(total), dim=-1)
+
+    @torch.no_grad()
+    def _frozen_texts(self, tokens: Tensor) -> Tensor:
+        """The pretrained model's text features, not normalised: (B, context) -> (B, D) float32."""
+        with self.encoder.autocast():
+            return self.frozen_texts(self.frozen_texts.prepare(tokens)).float()
 
     def _tokenize(self, stems: Sequence[str], text: str) -> Tensor:
-        texts = [stem + prompts.ending(text, period=True) for stem in stems]
-        return self.encoder.tokenizer(texts).to(self.encoder.device)
+        return self._tokens_of([stem + prompts.ending(text, period=True) for stem in stems])
+
+    def _tokens_of(self, texts: Sequence[str]) -> Tensor:
+        return self.encoder.tokenizer(list(texts)).to(self.encoder.device)
 
     @torch.no_grad()
     def _run_lower_blocks(self, member: int) -> TextState:

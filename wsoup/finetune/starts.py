@@ -7,23 +7,16 @@ import torch
 from torch import Tensor
 
 from wsoup.base.errors import ModelError, ParamsError
-from wsoup.finetune.tune_params import MapleTune, PromptTune, SoftDescriptorsTune, TuneParams
+from wsoup.finetune.tune_params import SoftDescriptorsTune, TuneParams
 
 Tokenizer = Callable[[Sequence[str]], Tensor]
 COMMON_WORDS = 9_000
 """Words that soft descriptors start from; token ids are in order of frequency."""
 
 
-def prompt_tokens(tune: TuneParams) -> int:
-    """How many tokens of the template are trained."""
-    if isinstance(tune, PromptTune | MapleTune):
-        return tune.tokens
-    return getattr(tune, "prompt_tokens", 0)
-
-
 def check_templates(tune: TuneParams, templates: Mapping[str, str], *, source: str, tokenizer: Tokenizer) -> None:
     """Raise ParamsError unless all templates begin with the same tokens as the source's, which a prompt replaces."""
-    n = prompt_tokens(tune)
+    n = tune.n_prompt
     # The start of text, and the tokens that a prompt replaces.
     expected = _before_class_name(templates[source], tokenizer=tokenizer)[: n + 1]
     for name, template in templates.items():

@@ -1,7 +1,8 @@
 """The training loop: SGD with momentum, an average of the weights, a log, and a state to resume from.
 
 As in section 4 of arXiv 2311.13612 the learning rate is constant and the exponential moving average of the weights is
-evaluated. Iteration t uses the texts of member t mod M of the soup. A killed training resumes to the same weights.
+evaluated; a method may have another average. Iteration t uses the texts of member t mod M of the soup. A killed
+training resumes to the same weights.
 """
 
 import sys
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from wsoup.base.errors import MismatchError, ParamsError
 from wsoup.core.draws import named_seed
-from wsoup.finetune.averages import AveragedWeights
+from wsoup.finetune.averages import AveragedWeights, gaussian_shares, steady_share
 from wsoup.finetune.blocks import LowRank
 from wsoup.finetune.loading import Batches
 from wsoup.finetune.loss_params import ProdaLoss
@@ -62,8 +63,11 @@ class Trainer:
         self.parameters = self.student.trained()
         # Soft descriptors with cross entropy are a CoOp ensemble, each trained on its own; ProDA trains all together.
         trains_in_turn = isinstance(method.tune, SoftDescriptorsTune) and not isinstance(method.loss, ProdaLoss)
+        share = steady_share(ema=shared.ema)
+        if method.average is not None:
+            share = gaussian_shares(**method.average.model_dump(), iterations=self.iterations)
         self.weights = AveragedWeights(
-            self.parameters, ema=shared.ema, iterations=self.iterations, ensemble=trains_in_turn
+            self.parameters, share=share, iterations=self.iterations, ensemble=trains_in_turn
         )
         self.optimizer = make_optimizer(self.parameters, method=method, shared=shared)
         self.scaler = torch.amp.GradScaler(encoder.device.type, enabled=encoder.dtype == torch.float16)
@@ -149,7 +153,7 @@ class Trainer:
                 module.pile_up()
         self.scaler.step(self.optimizer)  # type: ignore[arg-type]  # of an optimizer it wants no more than ours has
         self.scaler.update()
-        self.weights.update()
+        self.weights.update(self.iteration)
         self.batches.forget(self.iteration)
         self.iteration += 1
         if self.iteration % self.shared.log_every == 0 or self.iteration == self.iterations:

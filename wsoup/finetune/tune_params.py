@@ -15,12 +15,23 @@ class AnyTune(Section):
 
     tunes_images: ClassVar[bool] = True
     """Whether image features change, so that test images must be encoded again."""
+    prompt_key: ClassVar[str | None] = None
+    """The field that says how many first tokens of the template are learnt; None if none are."""
+
+    @property
+    def n_prompt(self) -> int:
+        """How many first tokens of the template are learnt."""
+        if self.prompt_key is None:
+            return 0
+        n_tokens: int = getattr(self, self.prompt_key)
+        return n_tokens
 
 
 class PromptTune(AnyTune):
     """CoOp: the first `tokens` tokens of the template."""
 
     tunes_images = False
+    prompt_key = "tokens"
     kind: Literal["prompt"]
     tokens: Count
     """Number of learnt tokens of the template."""
@@ -29,6 +40,7 @@ class PromptTune(AnyTune):
 class LastBlocksTune(AnyTune):
     """The last blocks of both towers, their final norms and projections, and a text prompt (0 tokens: none)."""
 
+    prompt_key = "prompt_tokens"
     kind: Literal["last_blocks"]
     blocks: Count
     """Number of last blocks."""
@@ -45,6 +57,7 @@ class SoftDescriptorsTune(AnyTune):
     """
 
     tunes_images = False
+    prompt_key = "prompt_tokens"
     kind: Literal["soft_descriptors"]
     members: Count
     """Number of soft descriptors."""
@@ -76,11 +89,23 @@ class VisualPromptTune(AnyTune):
 class MapleTune(AnyTune):
     """MaPLe: text prompts, deep where depth > 1, and a linear map from them to visual prompts."""
 
+    prompt_key = "tokens"
     kind: Literal["maple"]
     tokens: Count
     """Learnt tokens of the template, and as many in addition to the patches."""
     depth: Count
     """Blocks with learnt prompts; 1 is shallow."""
+
+
+class IndependentPromptsTune(AnyTune):
+    """PromptSRC: text prompts and, independent of them, visual prompts, both deep where depth > 1."""
+
+    prompt_key = "tokens"
+    kind: Literal["independent_prompts"]
+    tokens: Count
+    """Learnt tokens of the template, and as many in addition to the patches."""
+    depth: Count
+    """Blocks with learnt prompts in each tower; 1 is shallow."""
 
 
 class BlocksTune(AnyTune):
@@ -127,6 +152,12 @@ class AdapterTune(BlocksTune):
     """Weight of the bottleneck in the output."""
 
 
+class ImageProjectionTune(AnyTune):
+    """ProLIP: the matrix that projects image features into the space of texts."""
+
+    kind: Literal["image_projection"]
+
+
 class ImageAdapterTune(AnyTune):
     """CLIP-Adapter: a bottleneck on the image features, blended at `ratio`."""
 
@@ -143,9 +174,11 @@ TuneParams = (
     | SoftDescriptorsTune
     | VisualPromptTune
     | MapleTune
+    | IndependentPromptsTune
     | BitfitTune
     | LoraTune
     | SsfTune
     | AdapterTune
+    | ImageProjectionTune
     | ImageAdapterTune
 )

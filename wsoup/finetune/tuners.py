@@ -2,9 +2,9 @@
 
 A new kind is a section in `tune_params.py` and a case in `attach`. All kinds work on any ViT CLIP of open_clip.
 
-These start exactly at the pretrained prediction: prompt, last_blocks, bitfit, lora. These do not: visual_prompt and
-maple (random visual prompts), ssf (random scales around 1), adapter (as in the authors' code) and image_adapter (a
-random bottleneck mixed in), soft_descriptors (words, random or of a soup).
+These start exactly at the pretrained prediction: prompt, last_blocks, bitfit, lora, image_projection. These do not:
+visual_prompt, maple and independent_prompts (random visual prompts), ssf (random scales around 1), adapter (as in the
+authors' code) and image_adapter (a random bottleneck mixed in), soft_descriptors (words, random or of a soup).
 
 The authors' code (Chris210634/word_soups) deviates from the papers in ways that keys of `tune` reproduce: `opens:
 image_twice` (bitfit, lora, ssf, adapter), `piles_up` (lora), `blocks` (soft_descriptors).
@@ -18,13 +18,15 @@ from torch.nn.utils import parametrize
 
 from wsoup.base.errors import ModelError
 from wsoup.finetune.blocks import START_STD, Block, Bottleneck, LowRank, ScaleShift
-from wsoup.finetune.starts import Tokenizer, descriptor_starts, prompt_start, prompt_tokens
+from wsoup.finetune.starts import Tokenizer, descriptor_starts, prompt_start
 from wsoup.finetune.student import Student
 from wsoup.finetune.tune_params import (
     AdapterTune,
     BitfitTune,
     BlocksTune,
     ImageAdapterTune,
+    ImageProjectionTune,
+    IndependentPromptsTune,
     LastBlocksTune,
     LoraTune,
     MapleTune,
@@ -72,9 +74,8 @@ def make_student(
     with torch.random.fork_rng(devices=[]):
         (start_seed,) = torch.randint(2**31, (1,), generator=generator).tolist()
         torch.manual_seed(start_seed)
-        n_prompt = prompt_tokens(tune)
-        if n_prompt > 0:
-            tokens = prompt_start(n_prompt, tokenizer=tokenizer, template=template)
+        if tune.n_prompt > 0:
+            tokens = prompt_start(tune.n_prompt, tokenizer=tokenizer, template=template)
             student.soft_prompt = nn.Parameter(student.embeddings(tokens))
         if isinstance(tune, SoftDescriptorsTune):
             starts = descriptor_starts(tune, tokenizer=tokenizer, words=words, soup=soup)
@@ -104,10 +105,12 @@ def attach(student: Student, tune: TuneParams) -> None:
         case LastBlocksTune() | SoftDescriptorsTune() if tune.blocks:  # the latter in a CoOp ensemble
             _unfreeze_last(student, tune.blocks)
         case VisualPromptTune():  # VPT, arXiv 2203.12119
-            student.visual_prompts = nn.Parameter(START_STD * torch.randn(tune.depth, tune.tokens, image_width))
+            student.visual_prompts = _random_prompts(tune.depth, tune.tokens, image_width)
+        case IndependentPromptsTune():  # PromptSRC, arXiv 2307.06948
+            _deepen_texts(student, tune, width=width)
+            student.visual_prompts = _random_prompts(tune.depth, tune.tokens, image_width)
         case MapleTune():  # arXiv 2210.03117
-            if tune.depth > 1:
-                student.deep_prompts = nn.Parameter(START_STD * torch.randn(tune.depth - 1, tune.tokens, width))
+            _deepen_texts(student, tune, width=width)
             student.projector = nn.Linear(width, image_width)
         case BlocksTune():
             last_image_blocks = student.image_blocks[-tune.blocks :]
@@ -116,9 +119,22 @@ def attach(student: Student, tune: TuneParams) -> None:
                 _adapt_block(block, tune)
             if tune.opens == "image_twice":
                 last_text_blocks.requires_grad_(False)
+        case ImageProjectionTune():  # ProLIP, arXiv 2410.05270
+            student.visual.proj.requires_grad_(True)
         case ImageAdapterTune():  # CLIP-Adapter, arXiv 2110.04544
             size = student.visual.output_dim
             student.image_adapter = Bottleneck(size, tune.reduction, ratio=tune.ratio, rectifies=True)
+
+
+def _deepen_texts(student: Student, tune: MapleTune | IndependentPromptsTune, *, width: int) -> None:
+    """Add text prompts of the second block and those after it; the first block's begin with the template."""
+    if tune.depth > 1:
+        student.deep_prompts = _random_prompts(tune.depth - 1, tune.tokens, width)
+
+
+def _random_prompts(depth: int, tokens: int, width: int) -> nn.Parameter:
+    """(depth, tokens, width)."""
+    return nn.Parameter(START_STD * torch.randn(depth, tokens, width))
 
 
 def _adapt_block(block: Block, tune: BitfitTune | LoraTune | SsfTune | AdapterTune) -> None:

@@ -16,8 +16,8 @@ LOGIT_SCALE = 100.0
 """CLIP's; for a model without a `logit_scale`."""
 
 
-def soup_texts(of: Soup, *, template: str, class_names: Sequence[str], text_encoder: PromptEncoder) -> ClassTexts:
-    """The texts of classes with the members of a soup.
+def member_texts(of: Soup, *, template: str, class_names: Sequence[str], text_encoder: PromptEncoder) -> Tensor:
+    """The texts of classes with each member of a soup: (M, C, D).
 
     Raises:
         PoolError: a text does not fit the model's context after a class.
@@ -26,8 +26,13 @@ def soup_texts(of: Soup, *, template: str, class_names: Sequence[str], text_enco
     step = "it would be cut; shorten the class name or the template"
     check_fits(of.texts, stems=stems, tokenizer=text_encoder.tokenizer, step=step)
     endings = [prompts.ending(text, period=True) for text in of.texts]
-    features = text_encoder.encode_grid(stems, endings)
-    return ClassTexts.of_members(features)
+    return text_encoder.encode_grid(stems, endings)
+
+
+def soup_texts(of: Soup, *, template: str, class_names: Sequence[str], text_encoder: PromptEncoder) -> ClassTexts:
+    """The texts of classes with the members of a soup; raises as `member_texts`."""
+    members = member_texts(of, template=template, class_names=class_names, text_encoder=text_encoder)
+    return ClassTexts.of_members(members)
 
 
 def class_texts(of: Soup, *, template: str, class_names: Sequence[str], text_encoder: PromptEncoder) -> Tensor:

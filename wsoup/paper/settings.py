@@ -239,7 +239,10 @@ def _has_list(known: Mapping[str, Any], run: Settings, *, variant: str) -> bool:
 def _pool_differs(pool: str, run: Settings, paper: Settings) -> Iterable[str]:
     """Why a pool is not the authors' list."""
     ours = run.pools.get(pool, {})
-    theirs = paper.pools[pool]
+    theirs = paper.pools.get(pool)
+    if theirs is None:
+        yield f"candidates.{pool}: the paper has no such pool"
+        return
     if ours.get("digest") == theirs["digest"]:
         return
     texts = "an unknown list"

@@ -10,13 +10,14 @@ import torch
 from torch import Tensor
 
 from wsoup.api.model import checked_logit_scale
-from wsoup.core.class_texts import normalize
+from wsoup.core.autoclip import autoclip_scores
+from wsoup.core.class_texts import ClassTexts, normalize
 from wsoup.core.member import Member
 from wsoup.core.modes import Mode
 from wsoup.core.soup import Soup
 from wsoup.evaluate.baselines import ensemble_prompts
 from wsoup.heads.head import Head
-from wsoup.heads.zero_shot import class_texts, prompt_texts, soup_texts
+from wsoup.heads.zero_shot import class_texts, member_texts, prompt_texts, soup_texts
 from wsoup.images.features import encode_files
 from wsoup.photos.adaptation import adapted_to
 from wsoup.photos.estimation import Adapted
@@ -28,6 +29,8 @@ from wsoup.towers.models import ensemble_templates
 
 BUILT_IN = ("class_name", "templates")
 """Texts that need no soup file: the class name alone, and OpenAI's 80 templates."""
+SCORES_AT_ONCE = 1 << 24
+"""Cosines of photos with every single text in memory at a time (64 MiB)."""
 AT_ONCE = 4096
 """Photos whose probabilities are sorted together."""
 
@@ -40,6 +43,16 @@ def built_in_texts(name: str, *, class_names: Sequence[str], template: str, enco
         return class_texts(soup, template=template, class_names=class_names, text_encoder=texts)
     prompts = ensemble_prompts(template, class_names=class_names, templates=ensemble_templates())
     return prompt_texts(prompts, text_encoder=texts)
+
+
+def built_in_members(name: str, *, class_names: Sequence[str], template: str, encoder: Encoder) -> Tensor:
+    """Each text of `BUILT_IN` by itself: (M, C, D)."""
+    texts = PromptEncoder.of(encoder)
+    if name == "class_name":
+        soup = Soup("class_name", 0, template, encoder.id, (Member(""),))
+        return member_texts(soup, template=template, class_names=class_names, text_encoder=texts)
+    by_class = ensemble_prompts(template, class_names=class_names, templates=ensemble_templates())
+    return torch.stack([texts.encode(prompts).clone() for prompts in by_class], dim=1)
 
 
 @dataclass(frozen=True)
@@ -164,3 +177,34 @@ class Classifier:
             by_position.update(zip(readable, answers, strict=True))
         # Every photo that comes in goes out, in its place, read or not.
         return [by_position[i] for i in range(len(photos))], note
+
+
+@dataclass(frozen=True)
+class WeighedClassifier(Classifier):
+    """A classifier that weighs its texts for each photo, as AutoCLIP does (`wsoup.core.autoclip`).
+
+    Attributes:
+        members: (M, C, D) class texts with each member, on the CPU; `weights` are their centroids.
+    """
+
+    members: Tensor = field(kw_only=True)
+
+    @classmethod
+    def of_members(
+        cls, members: Tensor, *, class_names: Sequence[str], encoder: Encoder, **made_of: Any
+    ) -> WeighedClassifier:
+        """Classifier of the texts (M, C, D) of C classes."""
+        made_of |= {"encoder": dict(encoder.id), "preprocessing": dict(encoder.preprocessing)}
+        members = members.cpu()
+        weights = ClassTexts.of_members(members).centroids.T
+        return cls(class_names, weights, checked_logit_scale(encoder.model), made_of, members=members)
+
+    def logits(self, features: Tensor) -> Tensor:
+        """(N, D) -> (N, C)."""
+        n_members, n_classes, _ = self.members.shape
+        texts = self.members.flatten(0, 1).T  # (D, M C)
+        blocks = []
+        for images in features.split(max(1, SCORES_AT_ONCE // (n_members * n_classes))):
+            scores = (images @ texts).view(len(images), n_members, n_classes)
+            blocks.append(autoclip_scores(scores))
+        return self.logit_scale * torch.cat(blocks)

@@ -226,9 +226,10 @@ def _pool_inputs(params: Params) -> list[object]:
     """What determines the texts of the pools that are the user's own, as JSON values."""
     candidates = params.candidates
     digests_of_files = []
-    for path in (*candidates.descriptors.paths, candidates.words.path):
-        if path is not None and os.path.isfile(path):
-            digests_of_files.append(store.sha256_file(path))
+    for pool in candidates.pools:
+        for path in candidates.files(pool):
+            if os.path.isfile(path):
+                digests_of_files.append(store.sha256_file(path))
     return [candidates.model_dump(mode="json"), digests_of_files]
 
 

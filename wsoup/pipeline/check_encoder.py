@@ -89,15 +89,16 @@ def _tag_problem(section: EncoderParams) -> str | None:
 
 
 def long_texts(params: Params, *, class_names: Sequence[str]) -> Iterator[str]:
-    """Each descriptor, and each word from the user's own list, that is too long after one of the source's classes."""
+    """Each text of the pools that is too long after one of the source's classes; wordfreq's words are not."""
     candidates = params.candidates
     if candidates.on_long_text == "skip":
         return
     try:
         tokenizer = tokenizer_of(params.encoder.model)
-        texts = {"descriptors": pools.descriptors(candidates.descriptors.paths)}
-        if candidates.words.path is not None:
-            texts["words"] = pools.words_from_file(candidates.words.path, count=candidates.words.count)
+        texts = {}
+        for pool in candidates.pools:
+            if candidates.files(pool):
+                texts[pool] = pools.texts_of_pool(candidates, pool)
     except WsoupError:  # a missing pool or model is reported elsewhere
         return
     stems = prompts.stems(params.datasets[params.source].template, class_names)

@@ -73,9 +73,11 @@ class Needs:
         self.source = self.datasets[params.source]
         self.classes = sum(dataset.classes for dataset in self.datasets.values())
         self.n_test = sum(dataset.n_test for dataset in self.datasets.values())
-        read_descriptors = partial(pools.descriptors, params.candidates.descriptors.paths)
-        descriptors = self._known("not counted: descriptors", read_descriptors, list[str]())
-        self.pools = {"words": params.candidates.words.count, "descriptors": len(descriptors)}
+        self.pools = {"words": params.candidates.words.count}
+        for pool in params.candidates.pools:
+            if pool not in self.pools:
+                read_texts = partial(pools.texts_of_pool, params.candidates, pool)
+                self.pools[pool] = len(self._known(f"not counted: {pool}", read_texts, list[str]()))
         # The defaults of open_clip's configs are those of ViT-B.
         text = models.Text()
         vision = models.Vision()
@@ -153,7 +155,7 @@ class Needs:
 
     def _with_source(self, texts: int, *, pool: str, images: int) -> Need:
         """Texts with the source's classes, each counted on some images."""
-        encoding = self.token_flops * TOKENS[pool]
+        encoding = self.token_flops * TOKENS.get(pool, TOKENS["descriptors"])
         counting = 2 * images * self.size
         flops = texts * self.source.classes * (encoding + counting)
         return Need(texts, self.source.classes, flops=flops, memory=SCORED_BYTES * texts * self.n_seeds)

@@ -46,7 +46,7 @@ class Params(Section):
     embed: EmbedParams
     """How images go through the model."""
     candidates: CandidatesParams
-    """The pools of words and descriptors."""
+    """The pools of words, of descriptors and of your own."""
     score: ScoreParams
     """How the pools are scored."""
     soups: Soups
@@ -103,6 +103,16 @@ class Params(Section):
         return self
 
     @model_validator(mode="after")
+    def _pools_are_known(self) -> Params:
+        known = self.candidates.pools
+        users = {f"soups.{name}.pool": soup.pool for name, soup in self.soups.items()}
+        users |= {f"score.likelihood[{i}]": pool for i, pool in enumerate(self.score.likelihood)}
+        for key, pool in users.items():
+            if pool not in known:
+                raise ValueError(f"{key}: {pool!r} is not among candidates.pools; {nearest(pool, known=known)}")
+        return self
+
+    @model_validator(mode="after")
     def _likelihoods_are_computed(self) -> Params:
         for name, soup in self.soups.items():
             if soup.reads_k2 and soup.pool not in self.score.likelihood:
@@ -139,8 +149,10 @@ class Params(Section):
         for name, method in self.finetune.methods.items():
             words[f"finetune.methods.{name}.tune.words"] = getattr(method.tune, "words", None)
         texts = {"candidates.waffle": pools.waffle}
-        for i, path in enumerate(pools.descriptors.paths):
-            texts[f"candidates.descriptors.paths[{i}]"] = path
+        for pool in pools.pools:
+            if pool != "words":
+                for i, path in enumerate(pools.files(pool)):
+                    texts[f"candidates.{pool}.paths[{i}]"] = path
         for name, dataset in self.datasets.items():
             for given in dataset.class_texts:
                 texts[f"datasets.{name}.{given.key}"] = given.path

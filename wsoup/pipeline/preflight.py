@@ -26,13 +26,9 @@ START_AND_END = 2
 
 def problems(params: Params) -> Iterator[WsoupError]:
     """One error for each thing that would stop a run, as the stage that meets it would raise it."""
-    words = params.candidates.words
-    files_by_pool = {
-        "words": [words.path] if words.path else [],
-        "descriptors": params.candidates.descriptors.paths,
-    }
     sizes: dict[str, int] = {}
-    for pool, files in files_by_pool.items():
+    for pool in params.candidates.pools:
+        files = params.candidates.files(pool)
         try:
             sizes[pool] = _size(params, pool=pool, files=files)
         except MissingError as error:
@@ -49,18 +45,14 @@ def problems(params: Params) -> Iterator[WsoupError]:
 
 def _size(params: Params, *, pool: str, files: Sequence[str]) -> int:
     """Texts in a pool: of its files, or of the artifact made from files that are elsewhere."""
-    words = params.candidates.words
+    candidates = params.candidates
     artifact = Artifacts().pool(pool)
     # The files decide as long as they are there: an artifact may be of params of before.
     if artifact.exists() and not all(os.path.exists(file) for file in files):
         return len(lists.read_pool(artifact))
-    if pool == "descriptors":
-        return len(pools.descriptors(files))
-    if words.path is not None:
-        return len(pools.words_from_file(words.path, count=words.count))
-    if words.count <= MANY_WORDS:
-        return words.count
-    return len(pools.common_words(words.count))
+    if pool == "words" and not files and candidates.words.count <= MANY_WORDS:
+        return candidates.words.count
+    return len(pools.texts_of_pool(candidates, pool))
 
 
 def _made_by_dvc(path: str) -> bool:
@@ -152,14 +144,12 @@ def _too_much(tune: TuneParams, *, blocks: Mapping[str, int], context: int, temp
             value = getattr(tune, key, 0)
             if value > fewest:
                 yield f"{key} is {value}, the smaller tower has {fewest} blocks"
-    if tune.kind in ("prompt", "maple", "last_blocks"):
-        key = "prompt_tokens" if tune.kind == "last_blocks" else "tokens"
-        value = getattr(tune, key)
+    if tune.n_prompt:
         prefix = template.split("{", 1)[0].strip()
         # No tokenizer makes more tokens of a text than it has bytes.
         most = len(prefix.replace(" ", "").encode())
-        if value > most:
-            yield f"{key} is {value}, more than {prefix!r} has, which the trained prompt replaces"
+        if tune.n_prompt > most:
+            yield f"{tune.prompt_key} is {tune.n_prompt}, more than {prefix!r} has, which the trained prompt replaces"
     if tune.kind == "soft_descriptors" and _least_tokens(template) + tune.tokens > context:
         yield f"tokens is {tune.tokens}, which with {template!r} exceeds the model's context of {context} tokens"
 

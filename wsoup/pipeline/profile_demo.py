@@ -4,7 +4,7 @@ from wsoup.pipeline.profile_methods import methods_of, sections_of
 from wsoup.pipeline.profile_templates import filled, template
 
 HEAD = """\
-# The toy world with more finetuned methods (`wsoup profile demo --methods {group}`): those of data/toy/methods.yaml.
+# The toy world with more finetuned methods (`wsoup profile demo --methods {group}`): see data/toy/methods.yaml.
 # All of them take about an hour on two cores.
 """
 ITERATIONS = 150

@@ -11,8 +11,11 @@ from wsoup.base import project
 from wsoup.base.errors import ParamsError
 
 DATA = project.file("data")
-GROUPS = ("core", "few-shot", "diversity", "parameter-efficiency", "landscape", "all")
-"""Values of `--methods`: the four methods that most people want, a table or figure of the paper, or everything."""
+GROUPS = ("core", "few-shot", "diversity", "parameter-efficiency", "landscape", "rivals", "all")
+"""Values of `--methods`: the four methods that most people want, a table or figure of the paper, later methods beside
+CoOp with and without the diversity loss, or everything."""
+LISTS = ("methods.yaml", "rivals.yaml")
+"""The paper's methods, and those that it does not have."""
 LANDSCAPES = ("soft_random", "soft_word_diverse")
 """Methods of the paper's loss landscape."""
 JUDGED = ("coop_diverse", "soft_word_diverse")
@@ -24,7 +27,7 @@ def methods_of(group: str, *, world: str = "paper", soups: Collection[str] | Non
 
     Args:
         group: one of `GROUPS`.
-        world: paper, or toy: data/<world>/methods.yaml.
+        world: paper, or toy: `LISTS` in data/<world>.
         soups: leave out methods that need any other soup; None keeps all.
 
     Raises:
@@ -56,5 +59,8 @@ def sections_of(methods: Mapping[str, object]) -> dict[str, object]:
 
 @cache
 def _all_methods(world: str) -> dict[str, dict[str, Any]]:
-    content = (DATA / world / "methods.yaml").read_text(encoding="utf-8")
-    return dict(yaml.safe_load(content))
+    every: dict[str, dict[str, Any]] = {}
+    for name in LISTS:
+        content = (DATA / world / name).read_text(encoding="utf-8")
+        every |= yaml.safe_load(content)
+    return every

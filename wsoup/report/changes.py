@@ -90,8 +90,8 @@ def _measure(before: Revision, after: Revision, *, old: RowKey, new: RowKey, rol
     if not seeds:
         return None
     n_images = np.array([dataset.n_images for dataset in datasets])
-    old_correct = _correct(old_counts, datasets, seeds)
-    new_correct = _correct(new_counts, datasets, seeds)
+    old_correct = correct_images(old_counts, datasets, seeds)
+    new_correct = correct_images(new_counts, datasets, seeds)
     old_right = before.images(old, datasets, seeds)
     new_right = after.images(new, datasets, seeds)
     # Where images are compared, what both get right cancels out; counts cannot know it.
@@ -119,7 +119,7 @@ def _common_seeds(datasets: Sequence[TestImages], *rows: Counts) -> list[int]:
     return sorted(common or ())
 
 
-def _correct(row: Counts, datasets: Sequence[TestImages], seeds: Sequence[int]) -> np.ndarray:
+def correct_images(row: Counts, datasets: Sequence[TestImages], seeds: Sequence[int]) -> np.ndarray:
     """(D, K) correct images."""
     correct = np.zeros((len(datasets), len(seeds)), dtype=np.int64)
     for d, dataset in enumerate(datasets):

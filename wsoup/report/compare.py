@@ -7,14 +7,14 @@ from pathlib import Path
 from wsoup.base.errors import MissingError
 from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.right import all_seeds
-from wsoup.evaluate.row_key import RowKey
-from wsoup.evaluate.rows import row_name
 from wsoup.paper.settings import flat
 from wsoup.params.reading import parse_yaml, read_yaml
 from wsoup.report.changes import CONFIDENCE, Change, changes
 from wsoup.report.fed import FedRow, fed_rows
 from wsoup.report.load import recorded
+from wsoup.report.one_sided import GONE, NEW, gone_rows, on_places, one_sided_line, others_on_one_side
 from wsoup.report.others import changes_of_others, others_in_lines
+from wsoup.report.pairs import key_before, renamed_keys
 from wsoup.report.record import FILE, Record
 from wsoup.report.revisions import WORKSPACE, Revision, TestImages
 from wsoup.report.sentences import WIDTH, one_line_of
@@ -38,57 +38,52 @@ def compare(first: str = "HEAD", second: str = WORKSPACE, *, root: Path = Path()
     edits = changed_params(before.record.params, after.record.params)
     params = _sentences(edits)
     fed = fed_rows(after.record, changed=list(edits))
+    gone = gone_rows(before, after)
     caveats = _caveats(before, after)
     width = WIDTH
     if everything:
         width = 10**6
-    elif caveats:
-        # Fewer rows below a caveat, so that all of it stays on one screen.
-        fed = fed[: FIRST - 1]
     else:
-        fed = fed[:FIRST]
+        # Fewer rows below a caveat, so that all of it stays on one screen.
+        most = FIRST - 1 if caveats else FIRST
+        fed = fed[:most]
+        gone = gone[:most]
     shown, new = _changes_of(fed, before=before, after=after)
+    on_one_side = [*on_places(new, at=after, what=NEW), *on_places(gone, at=before, what=GONE)]
     others = changes_of_others(before, after, shown={row.key for row in fed})
-    lines = textwrap.wrap(_conclusion(shown, others=others), width=WIDTH)
+    conclusion = _conclusion(shown, others=others)
+    if on_one_side and not shown:
+        conclusion = f"Nothing to compare: the rows shown are new ({len(new)}) or gone ({len(gone)})."
+    lines = textwrap.wrap(conclusion, width=WIDTH)
     lines += caveats
     lines.append(one_line_of("params", params or ["the same in both"], width=width))
     lines.append(_header())
     for change, title in shown:
         lines.append(_line(change, title=title))
-    if new:
-        lines.append(one_line_of(f"not in {before.name}", new, width=width))
+    lines += map(one_sided_line, on_one_side)
     lines += _members(before.record, after.record, width=width)
     lines += others_in_lines(others, fed={row.key for row in fed}, everything=everything)
+    known = {row.key for row in (*new, *gone)} | renamed_keys(before, after)
+    lines += others_on_one_side(before, after, shown=known, width=width)
     return "\n".join(lines)
 
 
 def _changes_of(
     fed: Sequence[FedRow], *, before: Revision, after: Revision
-) -> tuple[list[tuple[Change, str]], list[str]]:
-    """Changes of some rows with their titles, and the titles of rows that only the later revision has.
+) -> tuple[list[tuple[Change, str]], list[FedRow]]:
+    """Changes of some rows with their titles, and the rows that only the later revision has.
 
     The places of a row are judged together, each row by itself: it is a question of its own.
     """
     shown = []
     new = []
     for row in fed:
-        key_before = _key_before(row.key, before=before, after=after)
-        of_row = changes(before, after, keys=[(key_before, row.key)])
+        old_key = key_before(row.key, before=before, after=after)
+        of_row = changes(before, after, keys=[(old_key, row.key)])
         shown += [(change, row.title) for change in of_row]
-        if row.key in after.counts and key_before not in before.counts:
-            new.append(row.title)
+        if row.key in after.counts and old_key not in before.counts:
+            new.append(row)
     return shown, new
-
-
-def _key_before(key: RowKey, *, before: Revision, after: Revision) -> RowKey:
-    """The earlier revision's key of a row; what a run is about may have another name there."""
-    if key == (PRETRAINED, all_seeds(after.record.soup)):
-        return RowKey(PRETRAINED, all_seeds(before.record.soup))
-    old = before.record.params
-    method = old["report"].get("method")
-    if method is not None and key.variant == after.record.params["report"].get("method"):
-        return RowKey(method, row_name(old["finetune"]["methods"][method]["soup"]))
-    return key
 
 
 def _header() -> str:

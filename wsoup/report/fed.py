@@ -11,7 +11,7 @@ from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.made_from import OFFSETS, made_from
 from wsoup.evaluate.right import all_seeds
 from wsoup.evaluate.row_key import RowKey
-from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, GIVEN, RANDOM_DESCRIPTORS, WAFFLE, judged_soups, row_name
+from wsoup.evaluate.rows import CLASS_NAME, CUPL, ENSEMBLE, GIVEN, RANDOM_DESCRIPTORS, WAFFLE, judged_soups, row_name
 from wsoup.params.graph import Graph, graph_of, is_fed, own_dvc_yaml
 from wsoup.report.labels import soup_title
 from wsoup.report.record import Record
@@ -19,6 +19,7 @@ from wsoup.report.record import Record
 BASELINES = {
     CLASS_NAME.name: "class name",
     ENSEMBLE.name: "80 templates",
+    CUPL.name: "CuPL",
     RANDOM_DESCRIPTORS.name: "random texts",
     WAFFLE.name: "Waffle",
     GIVEN: "texts of params.yaml",
@@ -57,6 +58,12 @@ def fed_rows(record: Record, *, changed: Sequence[str]) -> list[FedRow]:
         if any(row.is_fed_by(param) for param in changed):
             fed.append(row)
     return fed or main
+
+
+def every_row(record: Record) -> list[FedRow]:
+    """All rows that can be shown first, those that the run is about before the others."""
+    main, others = _rows(record)
+    return [*main, *others]
 
 
 def _rows(record: Record) -> tuple[list[FedRow], list[FedRow]]:

@@ -16,6 +16,7 @@ from wsoup.report.labels import table
 from wsoup.report.lines import read_lines
 from wsoup.report.results import Results
 from wsoup.search.grow.all_kinds import Soups
+from wsoup.search.pools.params import ALWAYS
 
 
 class BadImages(Sections):
@@ -40,6 +41,11 @@ class RunParams(Sections):
     evaluate: EvaluateParams
     landscape: LandscapeParams
     report: ReportParams
+
+    @property
+    def pools(self) -> list[str]:
+        """Names of all pools; a run of before there were others has no list of them."""
+        return list(self.candidates.get("pools", ALWAYS))
 
 
 def recorded(sections: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,20 +7,23 @@ over seeds. A gain over the class name alone, and its verdict, stand beside an a
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from wsoup.core.modes import WEIGHINGS
 from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.row_key import judged_row
-from wsoup.evaluate.rows import CLASS_NAME, in_order, judged_soups
+from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, RANDOM_DESCRIPTORS, in_order, judged_soups, row_name
 from wsoup.report.answer import HEADS
 from wsoup.report.labels import soup_title
 from wsoup.report.results import PLACES, Cells, Results
 from wsoup.report.run import FinishedRun
 from wsoup.report.tables import is_number, mean_and_std
-from wsoup.report.what_rows_are import about_head, about_method, about_soup, about_texts
+from wsoup.report.what_rows_are import about_head, about_method, about_soup, about_texts, about_weights
 from wsoup.statistics.noise import Verdict
 from wsoup.statistics.words import signed, worded
 
-BASELINES = ("class_name", "ensemble", "gpt_centroids", "random_descriptors", "waffle", "random_chains")
+BASELINES = ("class_name", "ensemble", "gpt_centroids", "cupl", "random_descriptors", "waffle", "random_chains")
 """Rows of texts that nobody searched."""
+WEIGHED = (ENSEMBLE.name, RANDOM_DESCRIPTORS.name)
+"""Which of them are also shown with weighed texts, beside the run's soup; all others are in zero_shot.md."""
 OF_ANSWER = {"class_name": "class_name", "ensemble": "templates"}
 """Which of them are rows of the answer."""
 
@@ -60,8 +63,8 @@ class MainRow:
 
 
 def main_table(run: FinishedRun) -> list[list[MainRow]]:
-    """The table in groups: texts without a search, soups, and what was trained on the source's images."""
-    groups = [_baselines(run), _soups(run), _trained(run)]
+    """The table in groups: texts without a search, soups, what was trained on the source's images, weighed texts."""
+    groups = [_baselines(run), _soups(run), _trained(run), _weighed(run)]
     return [group for group in groups if group]
 
 
@@ -132,6 +135,21 @@ def _trained(run: FinishedRun) -> list[MainRow]:
         if key in run.judged.names:
             about = about_head(shots=run.params.fewshot.shots)
             rows.append(MainRow(run.judged.title(key), about, None, _of_answer(run, key)))
+    return rows
+
+
+def _weighed(run: FinishedRun) -> list[MainRow]:
+    """Templates, random texts and the run's soup, with weights from the test images."""
+    shown = (*WEIGHED, row_name(run.judged.soup))
+    rows = []
+    for row in run.results.table:
+        if row.mode not in WEIGHINGS or row.method.name not in shown:
+            continue
+        cells = run.results.cells(PRETRAINED, row)
+        if cells is not None:
+            label = row.plain or row.label
+            title = f"{label[0].lower()}{label[1:]}"
+            rows.append(MainRow(title, about_weights(row.mode), cells.texts, _means(run.results, cells)))
     return rows
 
 

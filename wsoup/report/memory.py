@@ -12,10 +12,10 @@ from wsoup.report.tables import Table
 NOT_MEASURED = "not measured on a CPU"
 
 
-def memory_of_searches(artifacts: Artifacts, *, soups: Sequence[str]) -> dict[str, int | None]:
+def memory_of_searches(artifacts: Artifacts, *, pools: Sequence[str], soups: Sequence[str]) -> dict[str, int | None]:
     """The highest device memory in MiB of scoring each pool and of searching each soup, None on a CPU, by its title."""
     files: dict[str, Path] = {}
-    for pool in ("words", "descriptors"):
+    for pool in pools:
         files[f"scores of {pool}"] = artifacts.memory("score", pool)
     for name in soups:
         files[f"search of {name}"] = artifacts.memory("soup", name)

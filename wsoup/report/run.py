@@ -148,7 +148,7 @@ def tables(run: FinishedRun) -> list[Table]:
     if results.variants != [PRETRAINED]:
         tables.append(finetuned_table(results, heads=run.params.heads))
         tables += paper_tables(results)
-    searches = memory_of_searches(run.artifacts, soups=list(run.params.soups))
+    searches = memory_of_searches(run.artifacts, pools=run.params.pools, soups=list(run.params.soups))
     if searches or results.peak_device_mib:
         tables.append(memory_table(results, searches=searches))
     halves = base_to_new(results, datasets=run.params.datasets)
@@ -173,7 +173,7 @@ def figures(run: FinishedRun) -> dict[str, Sequence[TableCells]]:
     trained: dict[str, str] = {name: method.tune.kind for name, method in methods.items()}
     trained |= dict.fromkeys(params.heads, "head")
     scores = {}
-    for pool in ("words", "descriptors"):
+    for pool in params.pools:
         path = run.artifacts.scores(pool)
         # A pool that no soup uses is not scored.
         if path.exists():

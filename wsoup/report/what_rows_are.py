@@ -12,9 +12,16 @@ from wsoup.search.grow.top import TopSoup
 TEXTS = {
     "ensemble": "OpenAI's prompt templates",
     "gpt_centroids": "GPT descriptors of each class",
+    "cupl": "whole sentences of each class",
     "random_descriptors": "drawn from the pool of descriptors",
     "waffle": "random words and characters",
     "random_chains": "as many random words as the soup has",
+}
+
+WEIGHTS = {
+    "autoclip": "weighed for each image by its own scores",
+    "zpe": "weighed by all test images, without labels",
+    "zpe_selection": "weighed likewise, and only the best texts",
 }
 
 
@@ -50,6 +57,11 @@ def about_method(method: MethodParams) -> str:
     weight = getattr(method.loss, "weight", None)
     loss = ", diversity loss" if weight and method.loss.kind == "cross_entropy" else ""
     return f"{method.tune.kind.replace('_', ' ')} tuned on the {texts}{loss}"
+
+
+def about_weights(way: str) -> str:
+    """From what the weights of a row's texts are."""
+    return WEIGHTS[way]
 
 
 def about_head(*, shots: int) -> str:

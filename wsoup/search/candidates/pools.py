@@ -1,4 +1,4 @@
-"""Pools of candidates: common words for word soups, descriptors for descriptor soups.
+"""Pools of candidates: common words for word soups, descriptors for descriptor soups, and pools of one's own.
 
 Words are the most common English ones of wordfreq, or the lines of a file. Descriptors come from text files (one per
 line) or from GPT-descriptor JSON files (`wsoup.search.candidates.gpt`).
@@ -11,6 +11,7 @@ from pathlib import Path
 from wsoup.base.errors import PoolError
 from wsoup.search.candidates import gpt
 from wsoup.search.pools.lists import texts_of, unique
+from wsoup.search.pools.params import CandidatesParams
 
 OFFENSIVE = frozenset(
     """
@@ -20,6 +21,21 @@ OFFENSIVE = frozenset(
 )
 """Common words excluded from the default pool."""
 _WORD = re.compile(r"[a-z]{2,}")
+
+
+def texts_of_pool(candidates: CandidatesParams, pool: str) -> list[str]:
+    """The texts of any pool of params.yaml, in its order.
+
+    Raises:
+        MissingError: a file does not exist.
+        PoolError: as `common_words`, `words_from_file` and `descriptors`.
+    """
+    words = candidates.words
+    if pool != "words":
+        return descriptors(candidates.files(pool), pool=pool)
+    if words.path is not None:
+        return words_from_file(words.path, count=words.count)
+    return common_words(words.count)
 
 
 def common_words(count: int) -> list[str]:
@@ -53,8 +69,8 @@ def words_from_file(path: str | Path, *, count: int) -> list[str]:
     return unique(words[:count], origin=str(path))
 
 
-def descriptors(paths: Sequence[str | Path]) -> list[str]:
-    """The distinct bare descriptors of several files, in order of first appearance.
+def descriptors(paths: Sequence[str | Path], *, pool: str = "descriptors") -> list[str]:
+    """The distinct bare texts of several files, in order of first appearance; `pool` names them in errors.
 
     Lines of text files are kept in order. Descriptors of a JSON file, worded by `wording.sentence`, are sorted as if
     they had their final period, like the authors' list, because the first one wins ties in a ranking.
@@ -62,7 +78,7 @@ def descriptors(paths: Sequence[str | Path]) -> list[str]:
     Raises:
         PoolError: a file without descriptors, or a text file with a repeated line.
     """
-    pool: dict[str, None] = {}
+    distinct: dict[str, None] = {}
     for path in map(Path, paths):
         if path.suffix == ".json":
             sentences: set[str] = set().union(*gpt.read_descriptors(path).values())
@@ -70,7 +86,7 @@ def descriptors(paths: Sequence[str | Path]) -> list[str]:
         else:
             texts = unique(texts_of(path), origin=str(path))
         # The same text in two files keeps its first place.
-        pool.update(dict.fromkeys(texts))
-    if paths and not pool:
-        raise PoolError(f"candidates.descriptors: no descriptors in {', '.join(map(str, paths))}")
-    return list(pool)
+        distinct.update(dict.fromkeys(texts))
+    if paths and not distinct:
+        raise PoolError(f"candidates.{pool}: no texts in {', '.join(map(str, paths))}; name another file")
+    return list(distinct)

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from pydantic import Field, model_validator
 
 from wsoup.core.draws import member_generator
-from wsoup.params.section import PositiveInt, Section
-from wsoup.search.pools.params import MemberCount, Pool, TextCount
+from wsoup.params.section import Name, PositiveInt, Section
+from wsoup.search.pools.params import MemberCount, TextCount
 
 if TYPE_CHECKING:
     from wsoup.core.member import Member
@@ -35,8 +35,8 @@ class AnySoup(Section):
     within_k1: ClassVar[str] = "m"
     """The key that must not exceed k1, if it has a k1."""
     kind: str
-    pool: Pool
-    """Where its texts come from: words or descriptors."""
+    pool: Name
+    """Where its texts come from: words, descriptors, or another of candidates.pools."""
     m: MemberCount
     """Maximum number of members."""
 

@@ -1,15 +1,18 @@
 """Sections `candidates` and `score`: the pools and how they are ranked."""
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field, model_validator
 
 from wsoup.base.arguments import Flag
-from wsoup.params.section import Place, PositiveInt, Section
+from wsoup.base.validation import nearest
+from wsoup.params.section import Name, Place, PositiveInt, Section
 
 TextCount = Annotated[PositiveInt, Field(le=1_000_000)]
 MemberCount = Annotated[PositiveInt, Field(le=10_000)]
-Pool = Literal["words", "descriptors"]
+ALWAYS = ("words", "descriptors")
+"""Pools that every run has, because baselines are drawn from them."""
 
 
 class WordPoolParams(Section):
@@ -26,8 +29,8 @@ class WordPoolParams(Section):
     """Whether candidates have the prompt's final period while they are ranked and searched."""
 
 
-class DescriptorPoolParams(Section):
-    """Descriptors: text files with one per line, or JSON files of {class: [descriptor, ...]}."""
+class TextPoolParams(Section):
+    """Descriptors or other texts: text files with one per line, or JSON files of {class: [descriptor, ...]}."""
 
     paths: list[Place]
     """Text files (one per line) or GPT JSON files {class: [descriptor, ...]}; may be empty."""
@@ -36,14 +39,19 @@ class DescriptorPoolParams(Section):
 
 
 class CandidatesParams(Section):
-    """The two pools of candidates, and whether they have the prompt's final period while ranked and searched.
+    """The pools of candidates, and whether they have the prompt's final period while ranked and searched.
 
-    Whatever is evaluated has it.
+    Whatever is evaluated has it. Besides `words` and `descriptors` there may be pools of your own: a name in `pools`,
+    and below candidates a section of that name with `paths` and `period`, as `descriptors` has them.
     """
 
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, TextPoolParams] = Field(init=False)
+    pools: Annotated[list[Name], Field(max_length=100)]
+    """Names of all pools: words, descriptors, and any of your own, each of which is ranked."""
     words: WordPoolParams
     """The pool of words."""
-    descriptors: DescriptorPoolParams
+    descriptors: TextPoolParams
     """The pool of descriptors."""
     waffle: Place | None = None
     """A list of Waffle's texts, one a line, to draw from; null: they are made of the pools."""
@@ -52,9 +60,51 @@ class CandidatesParams(Section):
     on_long_text: Literal["stop", "skip"] = "stop"
     """Whether a text that exceeds the model's context after a class name of the source ends the run or is left out."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _only_pools_are_extra(cls, raw: Any) -> Any:
+        """A key that is neither known nor a pool is a typo."""
+        if not isinstance(raw, Mapping) or not isinstance(raw.get("pools"), list):
+            return raw  # which the fields refuse
+        listed = raw["pools"]
+        for key in raw:
+            if key not in cls.model_fields and key not in listed:
+                hint = nearest(str(key), known=[*cls.model_fields, *map(str, listed)])
+                raise ValueError(f"{key!r} is neither a key nor in pools; {hint}")
+        return raw
+
+    @model_validator(mode="after")
+    def _pools_are_there(self) -> "CandidatesParams":
+        if len(set(self.pools)) < len(self.pools):
+            raise ValueError(f"pools {self.pools} must name each pool once")
+        for name in ALWAYS:
+            if name not in self.pools:
+                raise ValueError(f"pools {self.pools} must name {name}, from which baselines are drawn; add it")
+        for name in self.own:
+            if name in type(self).model_fields:
+                raise ValueError(f"pools: {name!r} is another key of candidates; give the pool another name")
+            if name not in self.__pydantic_extra__:
+                raise ValueError(f"pools names {name!r}; add candidates.{name} with its paths and period")
+        return self
+
+    @property
+    def own(self) -> list[str]:
+        """Names of the pools besides `ALWAYS`."""
+        return [name for name in self.pools if name not in ALWAYS]
+
+    def texts(self, pool: str) -> TextPoolParams:
+        """The section of any pool but `words`."""
+        return self.descriptors if pool == "descriptors" else self.__pydantic_extra__[pool]
+
     def period(self, pool: str) -> bool:
         """The setting `period` of one pool."""
-        return self.words.period if pool == "words" else self.descriptors.period
+        return self.words.period if pool == "words" else self.texts(pool).period
+
+    def files(self, pool: str) -> list[str]:
+        """The files that a pool is made of; none for the words of wordfreq."""
+        if pool == "words":
+            return [self.words.path] if self.words.path else []
+        return self.texts(pool).paths
 
 
 class ScoreParams(Section):
@@ -62,5 +112,5 @@ class ScoreParams(Section):
 
     shard_size: TextCount = 500
     """Candidates in one shard of the resume state."""
-    likelihood: list[Pool] = Field(default=["words"])
+    likelihood: list[Name] = Field(default=["words"])
     """Pools with k2, which only soups with `rank_by: count_k2` read; others are counted up to three times as fast."""

@@ -1,0 +1,88 @@
+"""Rows that only one of two revisions has: new ones, and those that are gone."""
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from wsoup.evaluate.row_key import RowKey
+from wsoup.report.changes import correct_images
+from wsoup.report.fed import FedRow, every_row
+from wsoup.report.pairs import renamed_keys
+from wsoup.report.results import PLACES
+from wsoup.report.revisions import Revision
+from wsoup.report.sentences import one_line_of
+
+NEW = "new"
+GONE = "gone"
+
+
+class OneSided(NamedTuple):
+    """A row on one place of the only revision that has it.
+
+    Attributes:
+        title: as it is shown.
+        place: source, XD mean or DG mean.
+        accuracy: per cent, mean over datasets and seeds.
+        what: `NEW`, or `GONE`.
+    """
+
+    title: str
+    place: str
+    accuracy: float
+    what: str
+
+
+def gone_rows(before: Revision, after: Revision) -> list[FedRow]:
+    """The rows that only the earlier revision has, and with which no row of the later one is compared."""
+    compared = renamed_keys(before, after)
+    gone = []
+    for row in every_row(before.record):
+        if row.key in before.counts and row.key not in after.counts and row.key not in compared:
+            gone.append(row)
+    return gone
+
+
+def on_places(rows: Sequence[FedRow], *, at: Revision, what: str) -> list[OneSided]:
+    """Rows at the revision that has them, on source, XD and DG."""
+    places = []
+    for row in rows:
+        for role, place in PLACES.items():
+            accuracy = _accuracy(at, row.key, role=role)
+            if accuracy is not None:
+                places.append(OneSided(row.title, place, accuracy, what))
+    return places
+
+
+def _accuracy(revision: Revision, key: RowKey, *, role: str) -> float | None:
+    """Per cent over the datasets of a role and the seeds that all of them have; None if there are none."""
+    counts = revision.counts[key]
+    datasets = [dataset for dataset in counts if dataset.role == role]
+    if not datasets:
+        return None
+    seeds = sorted(set.intersection(*[set(counts[dataset]) for dataset in datasets]))
+    if not seeds:
+        return None
+    n_images = np.array([dataset.n_images for dataset in datasets])
+    return float((100.0 * correct_images(counts, datasets, seeds) / n_images[:, None]).mean())
+
+
+def one_sided_line(row: OneSided) -> str:
+    """A line of the table of `wsoup compare`."""
+    place = f"{row.title[:17]}, {row.place}"
+    before = "-"
+    after = f"{row.accuracy:.2f}"
+    if row.what == GONE:
+        before, after = after, before
+    return f"{place:<28}{before:>8}{after:>8}{'':>8}   {row.what}"
+
+
+def others_on_one_side(before: Revision, after: Revision, *, shown: Collection[RowKey], width: int) -> Iterator[str]:
+    """The names of all other rows that are new or gone, a line for each kind."""
+    for what, one, other in ((NEW, after, before), (GONE, before, after)):
+        names = []
+        for key in one.counts:
+            if key not in other.counts and key not in shown:
+                names.append("/".join(key))
+        if names:
+            yield one_line_of(f"other rows that are {what} ({len(names)})", names, width=width)
