@@ -77,8 +77,8 @@ class Encoder:
         return torch.autocast(self.device.type, dtype=self.dtype)
 
     @cached_property
-    def derived(self) -> dict[str, nn.Module]:
-        """Models made from this one, each once."""
+    def derived(self) -> dict[str, Any]:
+        """What was made from this one, each once: faster models."""
         return {}
 
     def images_at_once(self, batch_size: int) -> int:
@@ -176,20 +176,25 @@ def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -
     )
 
 
+LOADED = 32
+"""Encoders that a worker keeps: the models of many methods would fill its memory."""
 _encoders: dict[str, Encoder] = {}
 
 
 def _load_once(identity: str, load: Callable[[], Encoder]) -> Encoder:
-    """The encoder of a fingerprint, loaded once per process; ModelError if this node has a different one."""
-    if identity not in _encoders:
+    """The encoder of a fingerprint, of the last `LOADED`; ModelError if this node has a different one."""
+    encoder = _encoders.pop(identity, None)
+    if encoder is None:
         encoder = load()
         if fingerprint(encoder.id) != identity:
             raise ModelError(
                 f"encoder {encoder.id['model']} / {encoder.id['pretrained']} differs here from the one where the "
                 "work was handed out (other weights, config or version of open_clip); make them equal on all nodes"
             )
-        _encoders[identity] = encoder
-    return _encoders[identity]
+    _encoders[identity] = encoder
+    while len(_encoders) > LOADED:
+        del _encoders[next(iter(_encoders))]
+    return encoder
 
 
 def _check_weights_finite(model: nn.Module, *, origin: str) -> None:
