@@ -120,10 +120,11 @@ def plan_command(
         str | None,
         typer.Option(help="Estimate hours on one h200, h100, a100, l40s, l4 or t4, instead of this machine."),
     ] = None,
+    devices: Annotated[int, typer.Option(min=1, help="How many of them share the shards of each stage.")] = 1,
 ) -> None:
     """Show what `dvc repro` would run, and about how long each stage takes (to a factor of two).
 
-    Example: wsoup plan --device h100
+    Example: wsoup plan --device h100 --devices 8
     """
     require_pipeline_folder()
     from wsoup.params.reading import read_yaml
@@ -132,7 +133,7 @@ def plan_command(
     read_yaml("params.yaml")
     from wsoup.pipeline.plan import plan, show
 
-    stages, notes = plan(device=device)
+    stages, notes = plan(device=device, devices=devices)
     show(stages, notes, console=Terminal())
 
 
