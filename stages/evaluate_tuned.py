@@ -51,10 +51,9 @@ def main(owner: Owner, method: str, *, artifacts: Artifacts | None = None) -> No
     seeing = plan_seen(run, tuned, tests=tests, batch_size=batch_size)
     # The id of its encoder is in the keys of resume state, so each seed has its own.
     runs = {seed: replace(run, encoder=model) for seed, model in tuned.items()}
-    rows = {}
+    rows = {seed: tuned_rows(material, params=params.evaluate, seed=seed, trained=trained) for seed in tuned}
     texts = {}
     for seed, model in tuned.items():
-        rows[seed] = tuned_rows(material, params=params.evaluate, seed=seed, trained=trained)
         every = [*rows[seed], *class_rows(replace(material, seeds=(seed,)), tests)]
         texts[seed] = plan_texts(every, tests=tests, text_encoder=PromptEncoder.of(model))
     offer([*seeing.shards, *shards_of(texts, runs)])
