@@ -1,7 +1,7 @@
 """Image features of a dataset's test images: manifest -> Zarr (N, D), L2-normalised, with labels."""
 
 from wsoup.disk.shards import Owner
-from wsoup.images.embed import embed_split
+from wsoup.images.split import embed_split
 from wsoup.params.inputs import EmbedParams, EncoderParams
 from wsoup.params.section import Sections, load
 from wsoup.pipeline import stage

@@ -9,7 +9,7 @@ from wsoup.core.soup import Soup
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
-from wsoup.images.embed import embed_split
+from wsoup.images.split import embed_split
 from wsoup.params.inputs import EmbedParams, EncoderParams
 from wsoup.params.section import Name, Sections, Seeds, load
 from wsoup.pipeline import stage

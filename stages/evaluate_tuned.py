@@ -1,17 +1,20 @@
 """The finetuned models of one method, all seeds, on every dataset: counts as Parquet."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import pyarrow as pa
 
 from wsoup.disk import store
-from wsoup.disk.shards import Owner
+from wsoup.disk.files import Artifacts
+from wsoup.disk.shards import Owner, Shard
+from wsoup.evaluate.class_means import TextPlan, plan_texts
 from wsoup.evaluate.classifiers import class_rows, load_material, tuned_rows
-from wsoup.evaluate.counts import evaluate
+from wsoup.evaluate.counts import answers_of, evaluate
 from wsoup.evaluate.judged import with_right_images
 from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.row_key import file_of_method
-from wsoup.evaluate.seen import encode_and_answer, seen_by
+from wsoup.evaluate.seen import plan_seen
 from wsoup.evaluate.testsets import load_tests
 from wsoup.evaluate.training_curve import during_training
 from wsoup.finetune.starts import check_templates
@@ -19,6 +22,8 @@ from wsoup.finetune.tuned import load_tuned, members_divergence_log, read_tuned_
 from wsoup.params.inputs import EmbedParams
 from wsoup.params.section import load
 from wsoup.pipeline import stage
+from wsoup.runtime.work import offer
+from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.run import Run, SourceParams
 
 
@@ -29,35 +34,39 @@ class Wanted(SourceParams):
     evaluate: EvaluateParams
 
 
-def main(owner: Owner, method: str) -> None:
+def main(owner: Owner, method: str, *, artifacts: Artifacts | None = None) -> None:
     """Evaluate METHOD, a name under finetune.methods; test images are read again if the image tower was tuned."""
     params = load(Wanted)
-    run = Run.of(owner, params)
+    run = Run.of(owner, params, artifacts=artifacts)
     batch_size = params.embed.batch_size
-    artifacts = run.artifacts
     encoder = run.encoder
-    tests = load_tests(artifacts, encoder=encoder)
+    tests = load_tests(run.artifacts, encoder=encoder)
     material = load_material(run, tests)
-    folders = {seed: artifacts.tuned(method, seed=seed) for seed in run.seeds}
+    folders = {seed: run.artifacts.tuned(method, seed=seed) for seed in run.seeds}
     tuned = {seed: load_tuned(folder, encoder=encoder) for seed, folder in folders.items()}
     config, tune = read_tuned_config(folders[run.seeds[0]])
     # Checked before training, too; a template of a target may have changed since, for which no training runs again.
     check_templates(tune, {test.name: test.template for test in tests}, source=run.source, tokenizer=encoder.tokenizer)
-    seen = seen_by(run, tuned, tests=tests, batch_size=batch_size)
     trained = config["params"]
+    seeing = plan_seen(run, tuned, tests=tests, batch_size=batch_size)
+    # The id of its encoder is in the keys of resume state, so each seed has its own.
+    runs = {seed: replace(run, encoder=model) for seed, model in tuned.items()}
+    rows = {seed: tuned_rows(material, params=params.evaluate, seed=seed, trained=trained) for seed in tuned}
+    texts = {}
+    for seed, model in tuned.items():
+        every = [*rows[seed], *class_rows(replace(material, seeds=(seed,)), tests)]
+        texts[seed] = plan_texts(every, tests=tests, text_encoder=PromptEncoder.of(model))
+    offer([*seeing.shards, *shards_of(texts, runs)])
+    seen = seeing.seen()
     tables = []
     training = []
     for seed, model in tuned.items():
-        rows = tuned_rows(material, params=params.evaluate, seed=seed, trained=trained)
-        every = [*rows, *class_rows(replace(material, seeds=(seed,)), seen[seed])]
-        # The id of its encoder is in the keys of resume state, so each seed has its own.
-        of_seed = replace(run, encoder=model)
-        label = f"evaluate {method} seed {seed}"
-        answers = encode_and_answer(of_seed, rows=every, tests=seen[seed], label=label, soups=list(material.soups))
+        classifiers = texts[seed].finished(runs[seed], label=f"evaluate {method} seed {seed}")
+        answers = answers_of(classifiers, tests=seen[seed], soups=list(material.soups))
         counts = evaluate(answers, tokenizer=model.tokenizer, variant=method)
         tables.append(with_right_images(counts, answers))
         training += during_training(
-            run, method, seed=seed, rows=rows, trained=trained, tests=tests, batch_size=batch_size
+            run, method, seed=seed, rows=rows[seed], trained=trained, tests=tests, batch_size=batch_size
         )
     about = run.about | {
         "method": method,
@@ -69,6 +78,12 @@ def main(owner: Owner, method: str) -> None:
     out = file_of_method(run.artifacts.results, method)
     store.write_table(out, pa.concat_tables(tables), attributes=about)
     print(f"{out}: {method}, seeds {', '.join(map(str, run.seeds))}")
+
+
+def shards_of(texts: Mapping[int, TextPlan], runs: Mapping[int, Run]) -> Iterator[Shard]:
+    """The shards of all seeds' texts."""
+    for seed, plan in texts.items():
+        yield from plan.shards(runs[seed]).values()
 
 
 if __name__ == "__main__":

@@ -20,9 +20,10 @@ from wsoup.disk.store import sha256_file
 from wsoup.evaluate import testsets
 from wsoup.evaluate.seen import seen_by
 from wsoup.evaluate.testsets import TestSet
-from wsoup.images import embed as embedding
-from wsoup.images.embed import ImageList, embed_images
+from wsoup.images import shard, split
+from wsoup.images.embed import embed_images
 from wsoup.images.features import Encoded
+from wsoup.images.shard import ImageList
 from wsoup.towers import features as stored_features
 from wsoup.towers.features import ImageFeatures, read_features, write_features
 from wsoup.towers.run import Run
@@ -137,8 +138,8 @@ def test_memory_grows_neither_with_features_nor_with_an_object_for_each_image(in
         numbers = np.array([int(Path(path).name) for path in paths], dtype=np.float32)
         return Encoded({"only": np.outer(numbers, np.ones(size, np.float32))}, np.arange(len(paths)), {})
 
-    monkeypatch.setattr(embedding, "encode_files", encode)
-    monkeypatch.setattr(embedding, "DIGESTS_AT_ONCE", 200)
+    monkeypatch.setattr(shard, "encode_files", encode)
+    monkeypatch.setattr(split, "DIGESTS_AT_ONCE", 200)
     order = np.random.default_rng(0).permutation(n)
     digests = pa.array([2 * f"{i:032x}" for i in order])
 
@@ -147,7 +148,7 @@ def test_memory_grows_neither_with_features_nor_with_an_object_for_each_image(in
         images = ImageList(folder, pa.table({"path": order[:rows].astype(str), "digest": digests[:rows]}))
         options = {"batch_size": 20, "on_bad_image": "stop", "label": "test", "owner": OWNER}
         (embedded,) = embed_images({"only": tiny_encoder}, lists=[images], **options)
-        attributes = {"images": embedding._fingerprint(images.files["digest"])}
+        attributes = {"images": split._fingerprint(images.files["digest"])}
         written = ImageFeatures(embedded.features["only"], order[:rows], order[:rows], attributes)
         write_features(f"{folder}.zarr", written)
         assert embedded.n_known == known

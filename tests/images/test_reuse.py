@@ -15,8 +15,9 @@ from wsoup.base.errors import ChangedError
 from wsoup.disk.files import PRETRAINED
 from wsoup.disk.shards import Owner
 from wsoup.images import batches
-from wsoup.images.embed import ImageList, embed_images
+from wsoup.images.embed import embed_images
 from wsoup.images.features import Encoded
+from wsoup.images.shard import ImageList
 from wsoup.params.inputs import EmbedParams
 
 OWNER = Owner("embed@x", "1", {"torch": "2.6"})

@@ -110,6 +110,25 @@ def test_models_that_share_lower_blocks_pass_a_batch_through_them_once(monkeypat
     assert sum(passed) == 2 * 2 + 2, "outside of the block each is on its own"
 
 
+def test_models_of_two_methods_share_what_their_own_have_in_common(monkeypatch):
+    """Of three blocks one method trains the last, the other the last two; by method two and one are shared."""
+    net = model()
+    models = [finetuned(net, blocks=blocks, seed=seed) for blocks in (1, 2) for seed in (1, 2)]
+    x = pixels()
+    alone = [features(m, x) for m in models]
+    passed, run = [], PackedViT.run
+
+    def counted(self: PackedViT, x: torch.Tensor, *, first: int, stop: int) -> torch.Tensor:
+        passed.append(stop - first)
+        return run(self, x, first=first, stop=stop)
+
+    monkeypatch.setattr(PackedViT, "run", counted)
+    with sharing_blocks(models):
+        assert all(map(torch.equal, [features(m, x) for m in models], alone)), "byte for byte"
+    # The last block is no call of `run`: its class token alone is computed.
+    assert sum(passed) == 2 + 1 + 2 * 1, "two shared; one shared, and one for each of two"
+
+
 def test_models_with_other_patches_share_nothing():
     net = model()
     one, other = (finetuned(net, blocks=1, seed=seed) for seed in (1, 2))

@@ -163,7 +163,7 @@ def test_profile_own_writes_whole_paths_and_takes_a_local_model(in_tmp, tiny_enc
     Path(packages.VERSIONS).write_text(packages.versions_yaml(installed.installed()))
     code, printed, errors = run("check")
     assert code == 0, printed + errors
-    assert printed.startswith("encoder: tiny-clip: 1 million parameters\n")
+    assert "\nencoder: tiny-clip: 1 million parameters\n" in printed
     code, _, errors = run("profile", "own", "--images", "photos", "--pretrained", "")
     assert code == 1, errors
     assert "--pretrained is empty, which would mean random weights" in errors

@@ -14,9 +14,11 @@ from repository import make_dvc_folder
 
 from wsoup.base.errors import ParamsError
 from wsoup.params.graph import read_graph
-from wsoup.pipeline.needs import Need, Needs
+from wsoup.pipeline.machine import Machine, machine_of
+from wsoup.pipeline.need import Need
+from wsoup.pipeline.needs import Needs
 from wsoup.pipeline.params import parse_params
-from wsoup.pipeline.plan import Planned, hours, plan, too_large
+from wsoup.pipeline.plan import Planned, hours, hours_ahead, plan, too_large
 from wsoup.pipeline.profile_paper import Paper
 from wsoup.pipeline.status import reasons
 
@@ -81,13 +83,106 @@ def test_the_paper_is_planned_before_its_images_are_there(in_tmp):
     assert Needs(parse_params(raw, origin="paper")).of("embed@dtd").flops == needs.of("embed@dtd").flops
 
 
+HERE = Machine(1e9, 2, 1, "this machine", 2**30, is_separate=False)
+
+
 def test_hours_and_memory_are_those_of_the_need():
     need = Need(flops=3600e9, image_bytes=25e6 * 3600)
-    took = hours(need, rate=1e9, cores=2) - hours(Need(), rate=1e9, cores=2)
+    took = hours(need, HERE) - hours(Need(), HERE)
     assert took == pytest.approx(1.5)  # products, then decoding on every core
-    needs = {"embed@photo": Need(memory=2**31), "score@words": Need(memory=2**20)}
-    (line,) = too_large({name: Planned("never run", need, 1.0) for name, need in needs.items()}, memory=2**30)
-    assert line.startswith("too large: embed@photo needs 2 GiB of memory, this machine has 1: use fewer images")
+    needs = {
+        "embed@photo": Need(memory=2**31),
+        "finetune@ce": Need(memory=2**29, device_memory=2**30),
+        "score@words": Need(memory=2**20),
+    }
+    stages = {name: Planned("never run", need, 1.0) for name, need in needs.items()}
+    photo, ce = too_large(stages, machine=HERE)
+    assert photo.startswith("too large: embed@photo needs 2 GiB of memory, this machine has 1: use fewer images")
+    assert ce.startswith("too large: finetune@ce needs 2 GiB of memory, this machine has 1: it would compute")
+
+
+def test_memory_is_compared_with_the_device_that_was_chosen():
+    t4 = machine_of("t4")
+    stages = {"finetune@ce": Planned("never run", Need(memory=2**50, device_memory=2**34), 1.0)}
+    (line,) = too_large(stages, machine=t4)
+    assert line.startswith("too large: finetune@ce needs 16 GiB of memory, one t4 has 15: ")
+    assert too_large(stages, machine=machine_of("h100")) == []
+
+
+def test_devices_share_shards_and_what_follows_them_is_done_by_one():
+    """Nine shards on four devices are three rounds: a third of the hours, not a quarter."""
+    need = Need(flops=10e12, alone=1e12, shards=9)
+    assert hours(need, HERE._replace(rate=1e9, devices=4)) - hours(Need(), HERE) == pytest.approx(
+        (9e12 / 1e9 / 3 + 1e12 / 1e9) / 3600
+    )
+    three = Need(flops=9e12, shards=3)
+    assert hours(three, HERE._replace(devices=8)) == hours(three, HERE._replace(devices=3))
+
+
+def paper(*methods: str, **values: object) -> Needs:
+    """The needs of the paper with all methods, or some."""
+    raw = yaml.safe_load(Paper("/data", "/data/gpt", methods="all").text())
+    if methods:
+        raw["finetune"]["methods"] = {name: raw["finetune"]["methods"][name] for name in methods}
+        raw["report"]["method"] = methods[0]
+        raw["landscape"]["methods"] = []
+    return Needs(parse_params(raw | values, origin="paper"))
+
+
+def test_seeds_share_lower_blocks_and_one_decoding_in_evaluate_tuned(in_tmp):
+    """Three of twelve blocks are trained: three seeds are 9 + 3 x 3 blocks, half of three passes."""
+    needs = paper("ce", "coop")
+    one_pass = needs.n_test * needs.towers.image_flops
+    seen = needs.seen(["ce"], at_once=3)
+    assert seen.flops == pytest.approx(1.5 * one_pass)
+    assert needs.of("evaluate_tuned@ce").images == needs.n_test, "each decoded once"
+    assert needs.of("evaluate_tuned@ce").image_bytes == needs.n_test * 110_000
+    assert needs.of("evaluate_tuned@coop").images == 0, "its image tower is the pretrained one"
+
+
+def test_methods_of_the_same_lower_blocks_share_them_when_they_are_seen_together(in_tmp):
+    """Two methods with three seeds: 9 + 6 x 3 blocks in one pass, 2 x 18 in two."""
+    needs = paper("ce", "ce_diverse")
+    together = needs.seen(["ce", "ce_diverse"], at_once=6)
+    assert together.flops == pytest.approx(27 / 12 * needs.n_test * needs.towers.image_flops)
+    assert together.images == needs.n_test
+    apart = needs.seen(["ce", "ce_diverse"], at_once=3)
+    assert (apart.images, apart.flops) == (2 * needs.n_test, pytest.approx(36 / 27 * together.flops))
+
+
+@pytest.mark.parametrize(("method", "gib"), [("ce_diverse", 7.9), ("coop_diverse", 6.1)])
+def test_memory_of_training_is_what_an_h100_measured(in_tmp, method, gib):
+    """reports/gpu.md, fp32, to a quarter."""
+    needed = paper(method).of(f"finetune@{method}").device_memory
+    assert needed / 2**30 == pytest.approx(gib, rel=0.25)
+
+
+def test_the_means_of_evaluates_rows_count_as_memory(in_tmp):
+    """Ten times the seeds are ten times the rows, of 4 bytes for each class and dimension, twice."""
+    few = paper("ce", seeds=[1])
+    many = paper("ce", seeds=list(range(1, 11)))
+    more = many.of("evaluate").device_memory - few.of("evaluate").device_memory
+    assert more == 9 * few._rows() * few.classes * few.towers.size * 4 * 2
+
+
+def test_the_paper_with_all_methods_takes_three_hours_at_most_on_eight_gpus(in_tmp):
+    needs = paper()
+    machine = machine_of("h100", devices=8)  # in fp32, as the paper
+    names = [f"{kind}@{name}" for kind in ("finetune", "evaluate_tuned") for name in needs.params.finetune.methods]
+    stages = {name: Planned("never run", needs.of(name), hours(needs.of(name), machine)) for name in names}
+    pooled = hours_ahead(stages, needs=needs, machine=machine)
+    assert pooled is not None
+    assert pooled < 3 < sum(planned.hours for planned in stages.values()) < 24
+
+
+def test_a_plan_without_images_says_that_it_is_too_short(tmp_path, monkeypatch, tiny_encoder_files):
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(ROOT / "dvc.yaml", "dvc.yaml")
+    make_dvc_folder(tmp_path)
+    Path("params.yaml").write_text(yaml.safe_dump(miniature_params(tiny_encoder_files)))
+    _, notes = plan(device="h100", devices=8)
+    assert any(note.startswith("not counted: images: ") for note in notes)
+    assert any(note.startswith("so the whole takes longer than this sum; ") for note in notes)
 
 
 def test_hours_are_of_a_named_device(project, planned, monkeypatch):

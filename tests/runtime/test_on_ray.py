@@ -326,3 +326,55 @@ def test_stages_on_two_nodes_give_the_bytes_of_one_process(project: Project, clu
 def contents(path: Path) -> dict[str, bytes]:
     files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
     return {file.name if file == path else str(file.relative_to(path)): file.read_bytes() for file in files}
+
+
+def taken(tasks: list[Any]) -> Any:
+    """Gives these tasks one after the other."""
+    left = list(tasks)
+    return lambda: left.pop(0) if left else None
+
+
+def test_tasks_are_taken_one_at_a_time_and_may_follow_from_others():
+    from wsoup.runtime import on_ray
+
+    waiting = [partial(square, i) for i in range(5)]
+    results = {}
+    for number, payload in on_ray.run_taken(lambda: waiting.pop(0) if waiting else None, label="taken"):
+        results[number] = int(payload)
+        if number == 4:
+            waiting.append(partial(square, 16))
+    assert results == {**{i: i**2 for i in range(5)}, 5: 256}
+
+
+def test_a_taken_task_of_a_killed_worker_is_given_to_another(tmp_path, capsys):
+    from wsoup.runtime import on_ray
+
+    marker = tmp_path / "killed"
+
+    def killed_once(shard: int) -> bytes:
+        if shard == 2 and not marker.exists():
+            marker.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return square(shard)
+
+    tasks = taken([partial(killed_once, i) for i in range(6)])
+    results = {number: int(payload) for number, payload in on_ray.run_taken(tasks, label="taken")}
+    assert results == {i: i**2 for i in range(6)}
+    assert "taken: a worker is gone (" in capsys.readouterr().err
+
+
+def test_work_ahead_on_two_nodes_is_what_stages_read(project: Project, cluster, tmp_path):
+    folder = tmp_path / "project"
+    shutil.copytree(project.folder, folder, symlinks=True, ignore=shutil.ignore_patterns("tmp", "*tune*@*"))
+    copy = Project.at(folder)
+    outs = {path: hashed for path, hashed in copy.outs().items() if "finetuned" in path or "results/ce" in path}
+    lock = (folder / "dvc.lock").read_text()
+    # Without a record DVC would run all stages again; what they made is there.
+    (folder / "dvc.lock").unlink()
+    printed = copy.run("python", "-m", "wsoup", "ahead", "finetune", "evaluate_tuned")
+    assert "evaluate_tuned@ce: shard 1 of " in printed
+    (folder / "dvc.lock").write_text(lock)
+    made = {path: path.stat().st_mtime_ns for path in folder.glob(".cache/wsoup/*tune*@*/*/*.part")}
+    copy.run("dvc", "repro", "--single-item", "--force", "finetune@ce", "evaluate_tuned@ce", WSOUP_EXECUTOR="here")
+    assert all(path.stat().st_mtime_ns == time for path, time in made.items())
+    assert outs.items() <= copy.outs().items()

@@ -14,6 +14,7 @@ import typer
 import wsoup
 from wsoup.base.errors import not_installed
 from wsoup.cli import report
+from wsoup.cli.ahead import ahead_command
 from wsoup.cli.check import check_command
 from wsoup.cli.common import Terminal, require_pipeline_folder
 from wsoup.cli.photos import classify_command, try_command
@@ -35,6 +36,7 @@ GROUPS = {"profile": profile_app, "soup": soup_app, "verify": verify_app}
 COMMANDS: dict[str, Callable[..., None]] = {
     "try": try_command,
     "check": check_command,
+    "ahead": ahead_command,
     "results": report.results_command,
     "report": report.report_command,
     "compare": report.compare_command,
@@ -120,10 +122,11 @@ def plan_command(
         str | None,
         typer.Option(help="Estimate hours on one h200, h100, a100, l40s, l4 or t4, instead of this machine."),
     ] = None,
+    devices: Annotated[int, typer.Option(min=1, help="How many of them share the shards of each stage.")] = 1,
 ) -> None:
     """Show what `dvc repro` would run, and about how long each stage takes (to a factor of two).
 
-    Example: wsoup plan --device h100
+    Example: wsoup plan --device h100 --devices 8
     """
     require_pipeline_folder()
     from wsoup.params.reading import read_yaml
@@ -132,7 +135,7 @@ def plan_command(
     read_yaml("params.yaml")
     from wsoup.pipeline.plan import plan, show
 
-    stages, notes = plan(device=device)
+    stages, notes = plan(device=device, devices=devices)
     show(stages, notes, console=Terminal())
 
 

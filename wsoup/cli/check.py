@@ -24,9 +24,8 @@ def check_command(
     # A missing file is said before a missing package.
     read_yaml(params)
     from wsoup.disk import code
-    from wsoup.pipeline.findings import findings
-    from wsoup.pipeline.lock_file import damaged
-    from wsoup.pipeline.missing_keys import missing_keys
+    from wsoup.pipeline import findings
+    from wsoup.pipeline.finding import Finding
     from wsoup.pipeline.packages import check_packages
     from wsoup.pipeline.params import load_params
 
@@ -39,20 +38,19 @@ def check_command(
             "write the profile there"
         )
     # All problems at once, warnings too: a run of hours should not meet the second one.
-    every = findings(sections, deep=deep)
-    for finding in every:
-        console.plain(str(finding))
-    errors = list(missing_keys(params))
-    lock = damaged()
-    if lock is not None:
-        errors.append(lock)
+    every = findings.without_model(sections, deep=deep) + findings.of_files(params)
     try:
         check_packages(code.installed())
     except WsoupError as error:
-        errors.append(str(error))
-    for text in errors:
-        console.plain(f"error: {text}")
-    if errors or any(finding.kind == "error" for finding in every):
+        every.append(Finding("error", "", str(error)))
+    for finding in every:
+        console.plain(str(finding))
+    # Last, since a model that has changed takes seconds to look at.
+    of_model = findings.of_model(sections, said=every)
+    for finding in of_model:
+        console.plain(str(finding))
+    every += of_model
+    if any(finding.kind == "error" for finding in every):
         raise typer.Exit(1)
     if every:
         console.plain("no errors; next: dvc repro")

@@ -102,25 +102,69 @@ class Part:
     compute: Callable[[], Encoded]
 
 
-def mean_texts(
+@dataclass(frozen=True)
+class TextPlan:
+    """What is to be computed for the mean text features of some rows; nothing of it is computed yet.
+
+    Attributes:
+        rows: R rows with shared texts.
+        prompts: S class prompts.
+        by_class: rows with prompts by class.
+        position: of each text whose features are kept.
+        weighed: the rows of which the features of every text are kept.
+        parts: blocks of class prompts in their order, then each of `by_class`.
+    """
+
+    rows: Sequence[Row]
+    prompts: ClassPrompts
+    by_class: Sequence[Row]
+    position: Mapping[str, int]
+    weighed: Sequence[Row]
+    parts: Mapping[PartKey, Part]
+
+    def shards(self, run: Run) -> dict[PartKey, Shard]:
+        """The parts as shards of a run, whose encoder encodes the texts."""
+        shards = {}
+        for key, part in self.parts.items():
+            inputs = [run.encoder.id, *part.inputs]
+            shards[key] = Shard(run.owner, inputs, partial(_packed, part.compute))
+        return shards
+
+    def finished(self, run: Run, *, label: str) -> Classifiers:
+        """The features: parts that a run before did not finish are computed, others read."""
+        encoded = {}
+        for key, payload in finish_by_key(self.shards(run), label=label, unit="block"):
+            arrays = store.unpack_arrays(payload, origin=label)
+            on_device = [torch.from_numpy(arrays[name]).to(run.encoder.device) for name in Encoded._fields]
+            encoded[key] = Encoded(*on_device)
+        return self.joined(encoded)
+
+    def joined(self, encoded: Mapping[PartKey, Encoded]) -> Classifiers:
+        """The features of all rows, from those of all parts."""
+        blocks = [features for (kind, _), features in encoded.items() if kind == "stems"]
+        singles = [features for (kind, _), features in encoded.items() if kind == "row"]
+        return Classifiers(
+            rows=self.rows,
+            prompts=self.prompts,
+            means=torch.cat([block.means for block in blocks], dim=1),
+            members=torch.cat([block.members for block in blocks], dim=1),
+            position=self.position,
+            by_class=list(zip(self.by_class, singles, strict=True)),
+            weighed=self.weighed,
+        )
+
+
+def plan_texts(
     rows: Sequence[Row],
     *,
     tests: Sequence[TestSet],
     text_encoder: PromptEncoder,
     weighed: Sequence[Row] = (),
-    run: Run | None = None,
-    label: str = "",
-) -> Classifiers:
-    """Compute the mean text features of all rows, in blocks of class prompts, and of single rows with prompts by class.
+) -> TextPlan:
+    """What `mean_texts` computes, in blocks of class prompts, and of single rows with prompts by class.
 
     Args:
-        rows: all rows.
-        tests: the datasets.
-        text_encoder: encodes the texts.
-        weighed: those of the rows of which the features of every text are kept; of rows with prompts by class, each
-            class must have as many.
-        run: keeps finished parts for a run after a kill; its encoder is the model of `text_encoder`. None keeps none.
-        label: of the progress bar.
+        rows, tests, text_encoder, weighed: as for `mean_texts`; no image features are read.
 
     Raises:
         PoolError: a text exceeds the model's context, see `check_rows`.
@@ -135,44 +179,45 @@ def mean_texts(
     distinct: set[str] = set().union(*(row.texts for row in weighed))
     kept = sorted(distinct)
     position = {text: i for i, text in enumerate(kept)}
-    blocks: dict[PartKey, Part] = {}
+    parts: dict[PartKey, Part] = {}
     for start in range(0, len(classes.stems), CLASS_PROMPTS):
         stems = classes.stems[start : start + CLASS_PROMPTS]
         compute = partial(mean_of_stems, shared, stems=stems, kept=position, text_encoder=text_encoder)
-        blocks["stems", start] = Part([deciding, stems, kept], compute)
-    singles: dict[PartKey, Part] = {}
+        parts["stems", start] = Part([deciding, stems, kept], compute)
     for r, row in enumerate(by_class):
         keeps = row in weighed
         compute = partial(mean_prompts, row, keeps=keeps, text_encoder=text_encoder)
-        singles["row", r] = Part([list(row.prompts), keeps], compute)
-    parts = blocks | singles
-    if run is None:
-        encoded = {key: part.compute() for key, part in parts.items()}
-    else:
-        encoded = _finished(parts, run=run, label=label)
-    return Classifiers(
-        rows=shared,
-        prompts=classes,
-        means=torch.cat([encoded[key].means for key in blocks], dim=1),
-        members=torch.cat([encoded[key].members for key in blocks], dim=1),
-        position=position,
-        by_class=list(zip(by_class, [encoded[key] for key in singles], strict=True)),
-        weighed=weighed,
-    )
+        parts["row", r] = Part([list(row.prompts), keeps], compute)
+    return TextPlan(shared, classes, by_class, position, weighed, parts)
 
 
-def _finished(parts: Mapping[PartKey, Part], *, run: Run, label: str) -> dict[PartKey, Encoded]:
-    """Compute all parts that a run before did not finish, and read the others."""
-    shards = {}
-    for key, part in parts.items():
-        inputs = [run.encoder.id, *part.inputs]
-        shards[key] = Shard(run.owner, inputs, partial(_packed, part.compute))
-    encoded = {}
-    for key, payload in finish_by_key(shards, label=label, unit="block"):
-        arrays = store.unpack_arrays(payload, origin=label)
-        on_device = [torch.from_numpy(arrays[name]).to(run.encoder.device) for name in Encoded._fields]
-        encoded[key] = Encoded(*on_device)
-    return encoded
+def mean_texts(
+    rows: Sequence[Row],
+    *,
+    tests: Sequence[TestSet],
+    text_encoder: PromptEncoder,
+    weighed: Sequence[Row] = (),
+    run: Run | None = None,
+    label: str = "",
+) -> Classifiers:
+    """Compute the mean text features of all rows.
+
+    Args:
+        rows: all rows.
+        tests: the datasets.
+        text_encoder: encodes the texts.
+        weighed: those of the rows of which the features of every text are kept; of rows with prompts by class, each
+            class must have as many.
+        run: keeps finished parts for a run after a kill; its encoder is the model of `text_encoder`. None keeps none.
+        label: of the progress bar.
+
+    Raises:
+        PoolError: a text exceeds the model's context, see `check_rows`.
+    """
+    plan = plan_texts(rows, tests=tests, text_encoder=text_encoder, weighed=weighed)
+    if run is not None:
+        return plan.finished(run, label=label)
+    return plan.joined({key: part.compute() for key, part in plan.parts.items()})
 
 
 def _packed(compute: Callable[[], Encoded]) -> bytes:

@@ -7,29 +7,23 @@ are those of a fresh run. Features stay in the shards until they are written, a 
 the memory of their names in Arrow.
 """
 
-import hashlib
-import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from wsoup.base import remote
 from wsoup.base.errors import DataError, MismatchError
 from wsoup.disk import store
 from wsoup.disk.checked import read_checked
-from wsoup.disk.files import PRETRAINED, Artifacts
 from wsoup.disk.shards import Owner, Shard
-from wsoup.images.features import Encoded, encode_files
-from wsoup.params.inputs import EmbedParams, EncoderParams
+from wsoup.images.features import Encoded
+from wsoup.images.shard import EncodeImages, ImageList, unpacked
 from wsoup.runtime.work import finish_shards
-from wsoup.towers.encoder import Encoder, load_encoder
-from wsoup.towers.features import ImageFeatures, write_features
+from wsoup.towers.encoder import Encoder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,57 +31,6 @@ if TYPE_CHECKING:
 BATCHES_PER_SHARD = 16
 """What a kill costs at most: on a CPU 512 images."""
 NOWHERE = -1
-FEATURES = "features/"
-"""Prefix of an encoder's name in the arrays of a shard."""
-DIGESTS_AT_ONCE = 1 << 14
-
-
-@dataclass(frozen=True)
-class ImageList:
-    """Image files of one dataset.
-
-    Attributes:
-        root: folder that the paths are relative to.
-        files: N rows of a manifest, with columns path and digest, which the file must still have.
-    """
-
-    root: str
-    files: "pa.Table"
-
-    def encoded(
-        self, rows: np.ndarray, encoders: Mapping[str, Encoder], batch_size: int, on_bad_image: str, about: str
-    ) -> bytes:
-        """Compute the shard of some rows; `about` says what decides its features."""
-        part = self.files.take(rows)
-        digests = part["digest"].to_pylist()
-        paths = [remote.joined(self.root, path) for path in part["path"].to_pylist()]
-        encoded = encode_files(
-            encoders,
-            paths=paths,
-            digests=digests,
-            batch_size=batch_size,
-            on_bad_image=on_bad_image,
-            fill=True,
-        )
-        skipped = sorted(encoded.skipped.items())
-        digests_held = [digests[i] for i in encoded.positions.tolist()]
-        texts = json.dumps([skipped, digests_held, about])
-        arrays = {f"{FEATURES}{name}": features[:] for name, features in encoded.features.items()}
-        arrays["positions"] = encoded.positions
-        arrays["texts"] = store.text_as_array(texts)
-        return store.pack_arrays(arrays)
-
-
-def _unpacked(payload: bytes, *, origin: str | Path) -> tuple[Encoded, list[str], str]:
-    """A shard, the digests of its images, and what decided its features."""
-    arrays = store.unpack_arrays(payload, origin=origin)
-    features = {}
-    for name, array in arrays.items():
-        if name.startswith(FEATURES):
-            features[name.removeprefix(FEATURES)] = array
-    skipped, digests, about = json.loads(store.text_of_array(arrays["texts"]))
-    encoded = Encoded(features, arrays["positions"], dict(skipped))
-    return encoded, digests, about
 
 
 class _Finished:
@@ -115,7 +58,7 @@ class _Finished:
         rows = np.full(len(unique), NOWHERE)
         for path in paths:
             with suppress(MismatchError, KeyError):  # damaged, or the shard of something else
-                _, held, made_with = _unpacked(read_checked(path), origin=path)
+                _, held, made_with = unpacked(read_checked(path), origin=path)
                 halves = np.array(held, dtype=unique.dtype)
                 at = np.searchsorted(unique, halves).clip(max=len(unique) - 1)
                 is_listed = unique[at] == halves
@@ -165,7 +108,7 @@ class _Gathered:
 
     def _read(self, shard: int) -> np.ndarray:
         path = self.finished.paths[shard]
-        encoded, _, _ = _unpacked(read_checked(path), origin=path)
+        encoded, _, _ = unpacked(read_checked(path), origin=path)
         return encoded.features[self.name][:]
 
 
@@ -204,10 +147,73 @@ class _Part(NamedTuple):
 
     def finish(self, payload: bytes, *, finished: _Finished, label: str) -> None:
         """Add the shard, and note which of its images it holds."""
-        encoded, digests, _ = _unpacked(payload, origin=label)
+        encoded, digests, _ = unpacked(payload, origin=label)
         self.listed.rows[self.places[encoded.positions]] = finished.add(self.shard.path, n=len(digests))
         for i, text in encoded.skipped.items():
             self.listed.skipped[int(self.places[i])] = text
+
+
+@dataclass(frozen=True)
+class ImagePlan:
+    """Which shards the features of some lists are in, or will be; nothing is computed yet.
+
+    Attributes:
+        encoders: names of the image towers.
+        finished: shards of earlier runs.
+    """
+
+    encoders: Sequence[str]
+    finished: _Finished
+    _listed: Sequence[_Listed]
+    _parts: Sequence[_Part]
+
+    @property
+    def shards(self) -> list[Shard]:
+        """Those of images that no earlier run has encoded."""
+        return [part.shard for part in self._parts]
+
+    def embedded(self, *, label: str) -> list[Encoded]:
+        """The features of each list, once all shards are finished; raises as `embed_images`."""
+        # Here it is only learned which images a shard holds. Its features are read a second time, a block at a time,
+        # when they are written: 10^6 x 512 peak at 1.1 GiB that way, and at 7 GiB when all were kept from the first
+        # reading.
+        payloads = finish_shards(self.shards, label=label, unit="image", ticks=True)
+        for part, payload in zip(self._parts, payloads, strict=True):
+            part.finish(payload, finished=self.finished, label=label)
+        return [listed.embedded(self.finished, encoders=self.encoders) for listed in self._listed]
+
+
+def plan_images(
+    encoders: Mapping[str, Encoder],
+    *,
+    lists: Sequence[ImageList],
+    batch_size: int,
+    on_bad_image: str,
+    label: str,
+    owner: Owner,
+    batches_per_shard: int = BATCHES_PER_SHARD,
+) -> ImagePlan:
+    """What `embed_images` computes; its arguments are the same."""
+    first = next(iter(encoders.values()))
+    ids = {name: encoder.id for name, encoder in encoders.items()}
+    at_once = first.images_at_once(batch_size)
+    # All that a feature depends on besides its image: also the size of its batch, and the kind of device.
+    about = store.fingerprint([ids, first.preprocessing, at_once, first.device.type])
+    finished = _Finished()
+    known = finished.known(lists, owner=owner, about=about)
+    all_listed = [_Listed(images, rows=rows) for images, rows in zip(lists, known, strict=True)]
+    _say_known(all_listed, label=label)
+    size = at_once * batches_per_shard
+    parts: list[_Part] = []
+    for listed in all_listed:
+        for start in range(0, len(listed.new), size):
+            places = listed.new[start : start + size]
+            compute = EncodeImages(listed.images, places, encoders, batch_size, on_bad_image, about)
+            named = listed.images.files.select(["digest", "path"]).take(places).to_pydict()
+            # A digest of the names: the names of a million images would stay in memory with their shards.
+            inputs = store.fingerprint([about, on_bad_image, *named.values()])
+            parts.append(_Part(listed, places, Shard(owner, inputs, compute, size=len(places))))
+    return ImagePlan(list(encoders), finished, all_listed, parts)
 
 
 def embed_images(
@@ -232,31 +238,16 @@ def embed_images(
     Raises:
         ChangedError, DataError: as `encode_files`; also DataError where no image of a list can be decoded.
     """
-    first = next(iter(encoders.values()))
-    ids = {name: encoder.id for name, encoder in encoders.items()}
-    at_once = first.images_at_once(batch_size)
-    # All that a feature depends on besides its image: also the size of its batch, and the kind of device.
-    about = store.fingerprint([ids, first.preprocessing, at_once, first.device.type])
-    finished = _Finished()
-    known = finished.known(lists, owner=owner, about=about)
-    all_listed = [_Listed(images, rows=rows) for images, rows in zip(lists, known, strict=True)]
-    _say_known(all_listed, label=label)
-    size = at_once * batches_per_shard
-    parts: list[_Part] = []
-    for listed in all_listed:
-        for start in range(0, len(listed.new), size):
-            places = listed.new[start : start + size]
-            compute = partial(listed.images.encoded, places, encoders, batch_size, on_bad_image, about)
-            named = listed.images.files.select(["digest", "path"]).take(places).to_pydict()
-            # A digest of the names: the names of a million images would stay in memory with their shards.
-            inputs = store.fingerprint([about, on_bad_image, *named.values()])
-            parts.append(_Part(listed, places, Shard(owner, inputs, compute, size=len(places))))
-    # Here it is only learned which images a shard holds. Its features are read a second time, a block at a time, when
-    # they are written: 10^6 x 512 peak at 1.1 GiB that way, and at 7 GiB when all were kept from the first reading.
-    payloads = finish_shards([part.shard for part in parts], label=label, unit="image", ticks=True)
-    for part, payload in zip(parts, payloads, strict=True):
-        part.finish(payload, finished=finished, label=label)
-    return [listed.embedded(finished, encoders=encoders) for listed in all_listed]
+    plan = plan_images(
+        encoders,
+        lists=lists,
+        batch_size=batch_size,
+        on_bad_image=on_bad_image,
+        label=label,
+        owner=owner,
+        batches_per_shard=batches_per_shard,
+    )
+    return plan.embedded(label=label)
 
 
 def _say_known(all_listed: Sequence[_Listed], *, label: str) -> None:
@@ -265,75 +256,3 @@ def _say_known(all_listed: Sequence[_Listed], *, label: str) -> None:
     new = sum(len(listed.new) for listed in all_listed)
     if 0 < new < total:
         print(f"{label}: {total - new} of {total} images were finished before; going on", file=sys.stderr)
-
-
-def embed_split(dataset: str, *, split: str, encoder: EncoderParams, params: EmbedParams, owner: Owner) -> None:
-    """Write the image features of one split of a manifest.
-
-    Raises:
-        MissingError: there is no manifest.
-        DataError: it lists no image of the split, or see `embed_images`.
-    """
-    artifacts = Artifacts()
-    manifest = store.require(artifacts.manifest(dataset), made_by=f"prepare@{dataset}")
-    attributes = store.table_attributes(manifest)
-    images, labels, rows = _listed(manifest, split, root=attributes["root"])
-    if not len(rows):
-        raise DataError(f"{manifest} lists no {split} images of {dataset}; check datasets.{dataset} in params.yaml")
-    model = load_encoder(encoder)
-    (embedded,) = embed_images(
-        {PRETRAINED: model},
-        lists=[images],
-        batch_size=params.batch_size,
-        on_bad_image=params.on_bad_image,
-        label=f"embed {dataset} {split}",
-        owner=owner,
-    )
-    features = embedded.features[PRETRAINED]
-    kept = embedded.positions
-    skipped = [text for _, text in sorted(embedded.skipped.items())]
-    attributes = {
-        **attributes,
-        "split": split,
-        "encoder": model.id,
-        "preprocessing": model.preprocessing,
-        "made_with": dict(owner.packages),
-        "skipped": skipped,
-        "images": _fingerprint(images.files["digest"].take(kept)),  # in their order
-    }
-    out = artifacts.features(dataset, split=split)
-    write_features(out, ImageFeatures(features, labels[kept], rows[kept], attributes))
-    for text in skipped:
-        print(f"skipped: {text}")
-    reused = ""
-    if embedded.n_known:
-        reused = f"; {embedded.n_known} reused from an earlier run"
-    print(f"{out}: {len(kept)} images, {features.shape[1]} dimensions, {model.id['model']}{reused}")
-
-
-def _listed(manifest: Path, split: str, *, root: str) -> tuple[ImageList, np.ndarray, np.ndarray]:
-    """The images of one split of a manifest, their labels, and their rows: (N,) int64 each."""
-    import pyarrow.compute as pc
-
-    table = store.read_table(manifest, columns=["label", "split"])
-    is_in_split = pc.equal(table["split"], split)
-    rows = pc.indices_nonzero(is_in_split).to_numpy().astype(np.int64)
-    labels = np.asarray(table["label"])[rows]
-    files = store.read_table(manifest, columns=["path", "digest"])
-    # Only where it leaves something out, because `take` copies.
-    if len(rows) < len(files):
-        files = files.take(rows)
-    return ImageList(root, files), labels, rows
-
-
-def _fingerprint(digests: "pa.ChunkedArray") -> str:
-    """`store.fingerprint` of the list of all digests, of which only some are in memory at a time."""
-    text = hashlib.sha256(b"[")
-    for start in range(0, len(digests), DIGESTS_AT_ONCE):
-        if start > 0:
-            text.update(b", ")
-        some = digests[start : start + DIGESTS_AT_ONCE].to_pylist()
-        without_brackets = json.dumps(some)[1:-1]
-        text.update(without_brackets.encode())
-    text.update(b"]")
-    return text.hexdigest()[:20]

@@ -14,11 +14,12 @@ from typing import NamedTuple
 from filelock import FileLock, Timeout
 from rich.filesize import decimal
 
-from wsoup.base.errors import MismatchError, MissingError
-from wsoup.disk import cache_folder, code
+from wsoup.base.errors import MissingError
+from wsoup.disk import cache_folder
 from wsoup.disk.atomic import half_written, remove
 from wsoup.disk.shards import Owner
 from wsoup.params.graph import DVC_YAML, read_graph
+from wsoup.pipeline.code_file import check_own_wsoup
 
 
 class Entry(NamedTuple):
@@ -51,11 +52,7 @@ def look() -> list[Entry]:
         MissingError: no dvc.yaml or params.yaml here.
         MismatchError: the working folder has a wsoup of its own, and this is another one.
     """
-    beside = Path("wsoup").resolve()
-    if beside.is_dir() and beside != code.ROOT / "wsoup":
-        raise MismatchError(
-            f"this is the wsoup of {code.ROOT}, not the one of {beside.parent}; run `python -m wsoup cache` there"
-        )
+    check_own_wsoup("cache")
     if not DVC_YAML.is_file():
         raise MissingError(f"{DVC_YAML} does not exist: run this in the folder of {DVC_YAML} and params.yaml")
     stages = read_graph().stages

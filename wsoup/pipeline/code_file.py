@@ -98,3 +98,12 @@ def check_tree(script: Path) -> None:
             f"{script} would run {used}, not {beside} beside it; run it from {tree} as "
             f"`python stages {script.stem}` and clear PYTHONPATH"
         )
+
+
+def check_own_wsoup(command: str) -> None:
+    """Raise MismatchError if the working folder has a wsoup of its own, and a command is another one's."""
+    beside = Path("wsoup").resolve()
+    if beside.is_dir() and beside != code.ROOT / "wsoup":
+        raise MismatchError(
+            f"this is the wsoup of {code.ROOT}, not the one of {beside.parent}; run `python -m wsoup {command}` there"
+        )

@@ -1,20 +1,29 @@
 """The one list of what `wsoup check` looks at: encoder, datasets, pools, and what would stop a run (`preflight`)."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
 
 from wsoup.base.errors import one_line
 from wsoup.paper import coverage
+from wsoup.params.graph import DVC_YAML
 from wsoup.pipeline import preflight
 from wsoup.pipeline.check_datasets import dataset
 from wsoup.pipeline.check_roles import foreign_targets
 from wsoup.pipeline.finding import Finding, in_order
-from wsoup.pipeline.findings_cache import cached_findings, encoder_inputs
+from wsoup.pipeline.findings_cache import cached_findings, digest_of, encoder_inputs
+from wsoup.pipeline.lock_file import LOCK, damaged
+from wsoup.pipeline.missing_keys import missing_keys
 from wsoup.pipeline.params import Params
 
 
-def findings(params: Params, *, deep: bool) -> list[Finding]:
-    """Every finding about params.yaml once: facts, then warnings, then errors; `deep` also decodes every image."""
-    every = cached_findings("encoder", inputs=encoder_inputs(params), look=lambda: _encoder(params))
+def without_model(params: Params, *, deep: bool) -> list[Finding]:
+    """Every finding about params.yaml but those about the model, once: facts, then warnings, then errors.
+
+    Args:
+        params: its content.
+        deep: also decode every image.
+    """
+    every: list[Finding] = []
     for name in params.datasets:
         every += dataset(name, params=params, deep=deep)
     every += foreign_targets(params)
@@ -23,6 +32,27 @@ def findings(params: Params, *, deep: bool) -> list[Finding]:
     for problem in preflight.problems(params):
         every.append(Finding("error", "", one_line(problem)))
     return in_order(every)
+
+
+def of_files(params: Path) -> list[Finding]:
+    """What is wrong with the files themselves: keys that dvc.yaml names and params lack, and a dvc.lock that is cut."""
+    keys = [str(params), digest_of(params), digest_of(DVC_YAML)]
+    every = cached_findings("keys", inputs=keys, look=lambda: _errors(missing_keys(params)))
+    # DVC's schema takes as long to load as all else.
+    every += cached_findings("lock", inputs=digest_of(LOCK), look=lambda: _errors(filter(None, [damaged()])))
+    return every
+
+
+def of_model(params: Params, *, said: Collection[Finding]) -> list[Finding]:
+    """Every finding about the model, but for those that were said before."""
+    every = cached_findings("encoder", inputs=encoder_inputs(params), look=lambda: _encoder(params))
+    texts = {finding.text for finding in said}
+    return in_order(finding for finding in every if finding.kind != "error" or finding.text not in texts)
+
+
+def _errors(texts: Iterable[str]) -> Iterator[Finding]:
+    for text in texts:
+        yield Finding("error", "", text)
 
 
 def _encoder(params: Params) -> Iterator[Finding]:

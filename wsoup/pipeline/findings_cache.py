@@ -7,6 +7,7 @@ concerns. What is wrong is looked at again each time: it may be mended outside o
 import json
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -17,8 +18,8 @@ from wsoup.pipeline.downloads import downloaded
 from wsoup.pipeline.finding import Finding
 from wsoup.pipeline.params import Params
 
-OPTIONAL = ("timm", "transformers")
-"""Packages that some models need, and that are not in every installation."""
+OPTIONAL = ("timm", "transformers", "dvc")
+"""Packages that some models or checks need, and that are not in every installation."""
 
 
 def cached_findings(name: str, *, inputs: object, look: Callable[[], Iterable[Finding]]) -> list[Finding]:
@@ -30,8 +31,7 @@ def cached_findings(name: str, *, inputs: object, look: Callable[[], Iterable[Fi
         look: gives the findings.
     """
     file = cache_folder.cache_dir() / "check" / f"{name}.checked"
-    packages = code.installed() | {package: _version(package) for package in OPTIONAL}
-    key = store.fingerprint([inputs, code.digest(code.library()), packages])
+    key = store.fingerprint([inputs, *_looked_with()])
     with suppress(MissingError, MismatchError):
         kept = json.loads(read_checked(file))
         if kept["key"] == key:
@@ -46,6 +46,17 @@ def cached_findings(name: str, *, inputs: object, look: Callable[[], Iterable[Fi
     return findings
 
 
+@cache
+def _looked_with() -> tuple[str, dict[str, str]]:
+    """What looks: a digest of this wsoup, and versions of packages."""
+    return code.digest(code.library()), code.installed() | {package: _version(package) for package in OPTIONAL}
+
+
+def digest_of(file: str | Path) -> str | None:
+    """What a file holds, for a key; None if it is not there."""
+    return store.sha256_file(file) if Path(file).is_file() else None
+
+
 def _version(package: str) -> str:
     try:
         return version(package)
@@ -57,7 +68,7 @@ def encoder_inputs(params: Params) -> list[object]:
     """What determines the findings about the model, as JSON values. Of weights only whether they are here matters."""
     config = params.encoder.config
     digest = None
-    if config is not None and Path(config).is_file():
-        digest = store.sha256_file(config)
+    if config is not None:
+        digest = digest_of(config)
     section = params.encoder.model_dump(mode="json")
     return [section, digest, bool(params.finetune.methods), downloaded()]

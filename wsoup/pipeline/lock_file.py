@@ -13,12 +13,12 @@ LOCK = Path("dvc.lock")
 
 def damaged() -> str | None:
     """A sentence about dvc.lock if DVC cannot read it, with the next step; None without the file or without DVC."""
+    if not LOCK.exists():
+        return None
     try:
         from dvc.schema import COMPILED_LOCKFILE_SCHEMA as SCHEMA
         from voluptuous import Invalid
     except ImportError:
-        return None
-    if not LOCK.exists():
         return None
     try:
         # Some cuts leave YAML, so DVC's own schema is asked, too.

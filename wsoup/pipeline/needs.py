@@ -3,7 +3,8 @@
 Texts and images come from short formulae. A tower that is neither a ViT nor a ResNet counts as a ViT-B-16.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -14,7 +15,10 @@ from wsoup.datasets import manifest
 from wsoup.datasets.paper import paper_dataset
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
+from wsoup.pipeline.need import Need
+from wsoup.pipeline.needs_tuned import SEEDS_AT_ONCE, seen, trained
 from wsoup.pipeline.params import Params
+from wsoup.pipeline.tower_sizes import Towers
 from wsoup.search.candidates import pools
 from wsoup.search.grow.kind import Growth
 from wsoup.towers import config as models
@@ -24,18 +28,20 @@ IMAGE_BYTES = 110_000
 """Size of a photograph whose file is not at hand."""
 TOKENS = {"words": 2, "descriptors": 4}
 """Tokens of a text that it does not share with others, by pool."""
+UNSELECTED = 3
+"""Rows of as many texts that nobody selected: random descriptors, Waffle's texts, random chains."""
+CLASS_PROMPTS = 1024
+"""As in `wsoup.evaluate.class_means`; this one and the next a plan does not import."""
+BATCHES_PER_SHARD = 16
+"""As in `wsoup.images.embed`."""
 TEMPLATES = 80
 """Prompt templates of the ensemble, which open_clip knows; a plan does not import it."""
-PROMPT_TOKENS = 10
-"""Tokens of a class prompt in training, where nothing is shared."""
 LISTED_BYTES = 400
 """Bytes that path, digest and labels of one image take in memory."""
 EVALUATED_BYTES = 60
 """Label, place, predictions and right answers of one test image in memory."""
 SCORED_BYTES = 200
 """Bytes that one text of one seed takes in a table of scores."""
-RN50_FLOPS = 12e9
-"""FLOPs of a ResNet of 16 blocks and width 64 on 224 x 224 pixels."""
 T = TypeVar("T")
 
 
@@ -46,17 +52,6 @@ class DatasetSize(NamedTuple):
     n_test: int
     n_train: int
     image_bytes: float = IMAGE_BYTES
-
-
-class Need(NamedTuple):
-    """What a stage needs: texts with each of some classes, images to decode, work in FLOP, and memory in bytes."""
-
-    texts: int = 0
-    classes: int = 0
-    images: int = 0
-    flops: float = 0
-    image_bytes: float = 0
-    memory: float = 0
 
 
 class Needs:
@@ -78,17 +73,8 @@ class Needs:
             if pool not in self.pools:
                 read_texts = partial(pools.texts_of_pool, params.candidates, pool)
                 self.pools[pool] = len(self._known(f"not counted: {pool}", read_texts, list[str]()))
-        # The defaults of open_clip's configs are those of ViT-B.
-        text = models.Text()
-        vision = models.Vision()
-        self.size = 512
         model = self._known("counted as ViT-B-16", partial(models.known_config, params.encoder), None)
-        if model is not None:
-            text = model.text_cfg
-            vision = model.vision_cfg
-            self.size = model.embed_dim
-        self.token_flops = text.layers * _block(text)
-        self.image_flops = _image_flops(vision)
+        self.towers = Towers.of(model)
 
     def _known(self, otherwise: str, read: Callable[[], T], default: T) -> T:
         """What a file says, or the default and a note, the first of its kind."""
@@ -131,32 +117,37 @@ class Needs:
             case "embed_train":
                 return self._embedded(self.source, self.source.n_train)
             case "score":
-                return self._with_source(self.pools[item], pool=item, images=self.source.n_train)
+                shards = math.ceil(self.pools[item] / self.params.score.shard_size)
+                need = self._with_source(self.pools[item], pool=item, images=self.source.n_train)
+                return need._replace(shards=max(1, shards))
             case "soup":
                 return self._searched(item)
             case "finetune":
                 return self._trained(item)
             case "evaluate":
                 templates = TEMPLATES if evaluate.ensemble else 0
-                return self._encoded(self._members(evaluate.baseline_m) + templates)
+                return self._encoded(self._members(evaluate.baseline_m) + templates, rows=self._rows())
             case "evaluate_tuned":
                 return self._tuned(item)
             case "survey":
-                return self._encoded(evaluate.survey.descriptors or self.pools["descriptors"])
+                texts = evaluate.survey.descriptors or self.pools["descriptors"]
+                return self._encoded(texts, rows=0)._replace(shards=2)
         return Need()
 
     def _embedded(self, dataset: DatasetSize, n: int) -> Need:
         return Need(
             images=n,
-            flops=n * self.image_flops,
+            flops=n * self.towers.image_flops,
             image_bytes=n * dataset.image_bytes,
             memory=n * LISTED_BYTES,
+            device_memory=self.towers.weights,
+            shards=max(1, self._image_shards(n)),
         )
 
     def _with_source(self, texts: int, *, pool: str, images: int) -> Need:
         """Texts with the source's classes, each counted on some images."""
-        encoding = self.token_flops * TOKENS.get(pool, TOKENS["descriptors"])
-        counting = 2 * images * self.size
+        encoding = self.towers.token_flops * TOKENS.get(pool, TOKENS["descriptors"])
+        counting = 2 * images * self.towers.size
         flops = texts * self.source.classes * (encoding + counting)
         return Need(texts, self.source.classes, flops=flops, memory=SCORED_BYTES * texts * self.n_seeds)
 
@@ -168,59 +159,78 @@ class Needs:
             tried = soup.m * soup.patience
         else:
             tried = soup.m
-        return self._with_source(self.n_seeds * tried, pool=soup.pool, images=self.source.n_train // self.n_seeds)
+        need = self._with_source(self.n_seeds * tried, pool=soup.pool, images=self.source.n_train // self.n_seeds)
+        chains = soup.m if isinstance(soup, Growth) and not soup.walks else 1
+        return need._replace(shards=self.n_seeds * chains)
 
     def _trained(self, name: str) -> Need:
         shared = self.params.finetune
-        method = shared.methods[name]
-        steps = (method.iterations or shared.iterations) * self.n_seeds
-        images = steps * min(method.batch_size or shared.batch_size, self.source.classes)
-        text_flops = steps * self.source.classes * PROMPT_TOKENS * self.token_flops
-        image_flops = images * self.image_flops
-        # Forward and back through a tower is three times forward.
-        flops = 3 * text_flops + image_flops
-        if method.tune.tunes_images:
-            flops += 2 * image_flops
-        return Need(steps, self.source.classes, images, flops, images * self.source.image_bytes)
+        return trained(
+            shared.methods[name],
+            shared=shared,
+            towers=self.towers,
+            n_seeds=self.n_seeds,
+            classes=self.source.classes,
+            image_bytes=self.source.image_bytes,
+        )
 
     def _tuned(self, method: str) -> Need:
         """Rows of finetuned models; test images are encoded again where the image tower was trained."""
         evaluate = self.params.evaluate
-        need = self._encoded(self._members(evaluate.tuned_baseline_m))
-        if not self.params.finetune.methods[method].tune.tunes_images:
-            return need
-        images = self.n_seeds * self.n_test
-        return need._replace(images=images, flops=need.flops + images * self.image_flops)
+        texts = self._encoded(self._members(evaluate.tuned_baseline_m), rows=self._tuned_rows())
+        images = self.seen([method], at_once=SEEDS_AT_ONCE)
+        return texts._replace(
+            images=images.images,
+            flops=texts.flops + images.flops,
+            image_bytes=images.image_bytes,
+            device_memory=max(texts.device_memory, images.device_memory),
+            shards=self.n_seeds * texts.shards + images.shards,
+        )
+
+    def seen(self, methods: Sequence[str], *, at_once: int) -> Need:
+        """The test images of all datasets as finetuned models see them, so many models in one pass."""
+        chosen = [self.params.finetune.methods[name] for name in methods]
+        need = seen(chosen, towers=self.towers, n_seeds=self.n_seeds, at_once=at_once, n_test=self.n_test)
+        test_bytes = sum(dataset.n_test * dataset.image_bytes for dataset in self.datasets.values())
+        passes = need.images / max(1, self.n_test)
+        return need._replace(image_bytes=passes * test_bytes, shards=int(passes * self._image_shards(self.n_test)))
+
+    def _image_shards(self, n: int) -> int:
+        return math.ceil(n / (BATCHES_PER_SHARD * self.params.embed.batch_size))
+
+    def _tuned_rows(self) -> int:
+        """Rows with shared texts of one finetuned model: soups and texts that nobody selected, with offsets, too."""
+        return 2 * (len(self.params.soups) + UNSELECTED) + 1
+
+    def _rows(self) -> int:
+        """Rows with shared texts of the pretrained model: by seed, at every size, with offsets."""
+        sizes = len(self.params.evaluate.m) + 2
+        return self.n_seeds * (len(self.params.soups) + UNSELECTED) * sizes
 
     def _members(self, baseline: int) -> int:
         """Texts of all seeds' rows, at every offset: members of soups, and of rows that nobody selected."""
         selected = sum(soup.m for soup in self.params.soups.values())
-        # Random descriptors, Waffle's texts, and random chains, which are about as many.
-        unselected = 3 * baseline
+        unselected = UNSELECTED * baseline
         return self.n_seeds * (selected + unselected) * len(self.params.evaluate.offsets)
 
-    def _encoded(self, texts: int) -> Need:
-        """Texts with the classes of every dataset, compared with all test images."""
-        encoding = self.classes * self.token_flops * TOKENS["descriptors"]
-        comparing = 2 * self.n_test * self.size
-        memory = 4 * self.size * 2 * self.classes + EVALUATED_BYTES * self.n_test
+    def _encoded(self, texts: int, *, rows: int) -> Need:
+        """Texts with the classes of every dataset, whose means, one for each row, are compared with all test images."""
+        encoding = texts * self.classes * self.towers.token_flops * TOKENS["descriptors"]
+        # Once by the score mean and once by the centroid.
+        comparing = 2 * rows * sum(2 * each.n_test * each.classes * self.towers.size for each in self.datasets.values())
+        # The means of all rows, and those of one block that are added to them.
+        of_rows = 2 * 4 * rows * self.classes * self.towers.size
+        memory = of_rows + EVALUATED_BYTES * self.n_test
         for dataset in self.datasets.values():
-            features = 4 * self.size * dataset.n_test
+            features = 4 * self.towers.size * dataset.n_test
             # Larger ones are read in blocks.
             if features <= HELD_BYTES:
                 memory += features
-        return Need(texts, self.classes, flops=texts * (encoding + comparing), memory=memory)
-
-
-def _block(tower: models.Vision | models.Text) -> float:
-    """FLOPs of a token in one block: attention's four products and the two of the perceptron."""
-    return 2 * (4 + 2 * tower.mlp_ratio) * tower.width**2
-
-
-def _image_flops(vision: models.Vision) -> float:
-    """FLOPs of one image: a ViT's patches go through its blocks; a ResNet is compared with RN50."""
-    size = vision.image_size if isinstance(vision.image_size, int) else max(vision.image_size)
-    if isinstance(vision.layers, list):
-        return RN50_FLOPS * sum(vision.layers) / 16 * (vision.width / 64) ** 2 * (size / 224) ** 2
-    tokens = (size // (vision.patch_size or 16)) ** 2 + 1
-    return vision.layers * _block(vision) * tokens
+        return Need(
+            texts,
+            self.classes,
+            flops=encoding + comparing,
+            device_memory=memory + self.towers.weights,
+            shards=math.ceil(self.classes / CLASS_PROMPTS),
+            alone=comparing,
+        )

@@ -5,39 +5,26 @@ accepts much takes longer than others.
 """
 
 import math
-import os
-import shutil
-from timeit import Timer
+from collections.abc import Mapping
 from typing import NamedTuple
 
-import numpy as np
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from wsoup.base.errors import ParamsError
 from wsoup.params.graph import PARAMS
-from wsoup.pipeline.needs import Need, Needs
+from wsoup.pipeline.machine import DEVICES, Machine, machine_of
+from wsoup.pipeline.need import Need
+from wsoup.pipeline.needs import Needs
+from wsoup.pipeline.needs_tuned import SEEDS_AT_ONCE
 from wsoup.pipeline.params import load_params
 from wsoup.pipeline.status import reasons
 
-REACHED = 0.7
-"""Share of the measured rate of products that towers reach, measured on CPUs."""
-DEVICES = {
-    "h200": (67, 989),
-    "h100": (67, 989),
-    "a100": (19.5, 312),
-    "l40s": (91.6, 362),
-    "l4": (30.3, 121),
-    "t4": (8.1, 65),
-}
-"""Dense TFLOP/s in fp32 (without tensor cores) and in half precision, by the makers' data sheets."""
-REACHED_OF_SHEET = (0.56, 0.14)
-"""Share of these that towers reach: measured on one H100."""
-CORES_PER_DEVICE = 16
-"""Cores beside a named device; they decode images."""
 DECODED_BYTES_PER_S = 25e6
 """Bytes of image files that one core decodes and resizes in a second."""
+MODELS_AT_ONCE = 24
+"""As in `wsoup.pipeline.ahead`, which a plan does not import."""
 START = 5 / 3600
 """Hours that a stage takes to start, whatever it does."""
 
@@ -50,11 +37,12 @@ class Planned(NamedTuple):
     hours: float
 
 
-def plan(*, device: str | None = None) -> tuple[dict[str, Planned], list[str]]:
+def plan(*, device: str | None = None, devices: int = 1) -> tuple[dict[str, Planned], list[str]]:
     """Estimate a run of the params.yaml here, without weights: its stages in their order, and notes.
 
     Args:
         device: one of `DEVICES` that it would run on, with 16 cores; None: this machine.
+        devices: how many of them, which share each stage's shards, as on Ray.
 
     Raises:
         ParamsError: params.yaml or the device is not valid.
@@ -63,72 +51,89 @@ def plan(*, device: str | None = None) -> tuple[dict[str, Planned], list[str]]:
     if device is not None and device not in DEVICES:
         raise ParamsError(f"--device {device}: expected one of {', '.join(DEVICES)}")
     needs = Needs(load_params(PARAMS))
-    if device is None:
-        rate = flops_per_second()
-        cores = os.cpu_count() or 1
-    else:
-        half_precision = needs.params.encoder.precision in ("bf16", "fp16")
-        rate = sheet_rate(device, half_precision=half_precision)
-        cores = CORES_PER_DEVICE
+    half_precision = needs.params.encoder.precision in ("bf16", "fp16")
+    machine = machine_of(device, devices=devices, half_precision=half_precision)
     stages = {}
     for stage, reason in reasons().items():
         need = needs.of(stage)
-        stages[stage] = Planned(reason, need, hours(need, rate=rate, cores=cores))
+        stages[stage] = Planned(reason, need, hours(need, machine))
     notes = [f"{what}: {problem}" for what, problem in needs.unknown.items()]
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return stages, notes + too_large(stages, memory=memory)
+    if any(name.startswith("not counted") for name in needs.unknown):
+        notes.append("so the whole takes longer than this sum; `dvc repro prepare` first counts the images")
+    pooled = hours_ahead(stages, needs=needs, machine=machine)
+    if devices > 1 and pooled is not None:
+        notes.append(f"all with `wsoup ahead finetune evaluate_tuned` before `dvc repro`: {duration(pooled)}")
+    return stages, notes + too_large(stages, machine=machine)
 
 
-def hours(need: Need, *, rate: float, cores: int) -> float:
-    """Hours for a stage at so many FLOP a second, and with so many cores for decoding."""
-    computing = need.flops / rate
-    decoding = need.image_bytes / DECODED_BYTES_PER_S / cores
-    return START + (computing + decoding) / 3600
+def hours(need: Need, machine: Machine) -> float:
+    """Hours for a stage, whose shards the devices share; what follows its shards is done by one."""
+    rounds = math.ceil(need.shards / machine.devices)
+    return START + _shared(need, machine) * rounds / max(1, need.shards) + need.alone / machine.rate / 3600
 
 
-def sheet_rate(device: str, *, half_precision: bool) -> float:
-    """FLOP a second that towers reach on a named device, by its maker's data sheet."""
-    fp32, half = DEVICES[device]
-    reached_of_fp32, reached_of_half = REACHED_OF_SHEET
-    if half_precision:
-        return half * reached_of_half * 1e12
-    return fp32 * reached_of_fp32 * 1e12
+def _shared(need: Need, machine: Machine) -> float:
+    """Hours for all shards of a stage on one device, with as many cores for decoding as it has."""
+    computing = (need.flops - need.alone) / machine.rate
+    decoding = need.image_bytes / DECODED_BYTES_PER_S / machine.cores
+    return (computing + decoding) / 3600
 
 
-def flops_per_second() -> float:
-    """This machine's rate, by a product measured for a moment."""
-    inner = 512
-    outer = 2048
-    if shutil.which("nvidia-smi"):
-        import torch  # takes two seconds
+def hours_ahead(stages: Mapping[str, Planned], *, needs: Needs, machine: Machine) -> float | None:
+    """Hours for all stages that would run, where the shards of finetuning and of what follows it are one pool.
 
-        rows = 65536
-        x = torch.ones(rows, inner, device="cuda")
-        y = torch.ones(inner, outer, device="cuda")
-        # Reading one element waits for the product.
-        timer = Timer(lambda: (x @ y)[-1, -1].item())
-    else:
-        rows = 1024
-        a = np.ones((rows, inner), np.float32)
-        b = np.ones((inner, outer), np.float32)
-        timer = Timer(lambda: a @ b)
-    times, seconds = timer.autorange()
-    # A product and a sum for each.
-    flops = 2.0 * math.prod((rows, inner, outer))
-    return REACHED * flops * times / seconds
+    Test images are then decoded, and go through blocks that models share, once for several methods
+    (`wsoup.pipeline.ahead`). None where nothing is finetuned.
+    """
+    pooled = 0.0
+    longest = 0.0
+    after = 0.0
+    methods = []
+    for stage, planned in stages.items():
+        kind, _, method = stage.partition("@")
+        if not planned.why:
+            continue
+        need = planned.need
+        if kind not in ("finetune", "evaluate_tuned"):
+            after += planned.hours
+            continue
+        after += START + need.alone / machine.rate / 3600
+        if kind == "evaluate_tuned":
+            methods.append(method)
+            own = needs.seen([method], at_once=SEEDS_AT_ONCE)
+            need = need._replace(flops=need.flops - own.flops, image_bytes=0)
+        work = _shared(need, machine)
+        pooled += work
+        longest = max(longest, work / max(1, need.shards))
+    if not longest:
+        return None
+    at_once = max(1, MODELS_AT_ONCE // needs.n_seeds) * needs.n_seeds
+    pooled += _shared(needs.seen(methods, at_once=at_once), machine)
+    # At the end, some devices wait for the last shard.
+    return START + pooled / machine.devices + longest + after
 
 
-def too_large(stages: dict[str, Planned], *, memory: float) -> list[str]:
-    """A sentence for each stage that would run and whose arrays do not fit into so many bytes."""
+def too_large(stages: Mapping[str, Planned], *, machine: Machine) -> list[str]:
+    """A sentence for each stage that would run and whose arrays do not fit into the device that it would run on."""
     sentences = []
     for stage, planned in stages.items():
-        needed = planned.need.memory
-        if planned.why and needed > memory:
+        needed = planned.need.device_memory
+        if not machine.is_separate:
+            needed += planned.need.memory
+        if planned.why and needed > machine.memory:
             sentences.append(
-                f"too large: {stage} needs {needed / 2**30:,.0f} GiB of memory, this machine has "
-                f"{memory / 2**30:,.0f}: use fewer images in one dataset, or a smaller pool"
+                f"too large: {stage} needs {needed / 2**30:,.0f} GiB of memory, {machine.name} has "
+                f"{machine.memory / 2**30:,.0f}: {_smaller(stage)}"
             )
     return sentences
+
+
+def _smaller(stage: str) -> str:
+    """What makes a stage take less memory."""
+    kind, _, _ = stage.partition("@")
+    if kind == "finetune":
+        return "it would compute activations twice, which takes longer; or a smaller finetune.batch_size"
+    return "use fewer images in one dataset, or a smaller pool"
 
 
 def duration(of_hours: float) -> str:

@@ -77,7 +77,7 @@ def _run(main: Callable[..., None], script: Path, *, item: str | None) -> None:
     sources = code_files(stage, stages=script.parent)
     owner = Owner.of(script, name=name)
     outs = stage.outs if stage else ()
-    with _locked(name):
+    with locked(name):
         remove_half_written(*outs, owner.folder)
         if item is None:
             main(owner)
@@ -116,7 +116,7 @@ def _read_command_line(script: Path, *, doc: str, takes_item: bool) -> str | Non
 
 
 @contextlib.contextmanager
-def _locked(name: str) -> Iterator[None]:
+def locked(name: str) -> Iterator[None]:
     """Hold the lock of one stage, so that two runs never mix their files."""
     path = make_cache_dir() / "locks" / f"{name}.lock"
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -22,6 +22,8 @@ from wsoup.disk import code
 from wsoup.params.graph import CODE, DVC_YAML, PARAMS, value_at
 from wsoup.pipeline.lock_file import damaged
 
+NEVER_RUN = "never run"
+
 
 def reasons() -> dict[str, str | None]:
     """Why each stage would run, or None if it is cached; dependencies come first.
@@ -49,7 +51,7 @@ def reasons() -> dict[str, str | None]:
 def _own_reason(stage: Any, status: Sequence[Any], *, digests: Mapping[str, object]) -> str | None:
     """Why a stage would run whatever the others do, given its part of `dvc status`, and what all code means now."""
     if not any(out.hash_info for out in stage.outs):
-        return "never run"
+        return NEVER_RUN
     if stage.cmd_changed:
         return "its command changed"
     changed: dict[str, Any] = {}

@@ -117,7 +117,7 @@ class PromptEncoder:
     def __reduce__(self) -> tuple[object, ...]:
         if self._origin is None:
             raise TypeError("only a PromptEncoder made by PromptEncoder.of can be sent to another process")
-        return PromptEncoder.of, (self._origin,)
+        return _made_once, (self._origin,)
 
     @property
     def fast(self) -> bool:
@@ -273,3 +273,14 @@ class PromptEncoder:
                 stacklevel=5,
             )
         return is_exact
+
+
+_last: list[PromptEncoder] = []
+"""The one that this process unpickled last; no more, since each keeps up to `CACHE_BYTES`."""
+
+
+def _made_once(encoder: Encoder) -> PromptEncoder:
+    """The text features of an encoder in another process, where each of its shards would pack the weights again."""
+    if not _last or _last[0]._origin is not encoder:
+        _last[:] = [PromptEncoder.of(encoder)]
+    return _last[0]

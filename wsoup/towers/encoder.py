@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -77,8 +77,8 @@ class Encoder:
         return torch.autocast(self.device.type, dtype=self.dtype)
 
     @cached_property
-    def derived(self) -> dict[str, nn.Module]:
-        """Models made from this one, each once."""
+    def derived(self) -> dict[str, Any]:
+        """What was made from this one, each once: faster models."""
         return {}
 
     def images_at_once(self, batch_size: int) -> int:
@@ -127,12 +127,14 @@ def check_device(device: torch.device) -> torch.device:
 
 
 def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -> Encoder:
-    """Load the model of params section ``encoder``.
+    """Load the model of params section ``encoder``, within `loading_once` only once.
 
     Raises:
         MissingError: a local config or weights file does not exist.
         ModelError: open_clip knows no such model or tag, the weights do not fit the config, or a weight is not finite.
     """
+    if _shared is not None and _shared.get(params) is not None:
+        return _shared[params]
     config = check_name(params)
     if not params.pretrained and not params.comes_with_weights:
         raise ModelError(
@@ -164,7 +166,7 @@ def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -
         pretrained=local.name if local else params.pretrained,
         precision=params.precision,
     )
-    return Encoder(
+    encoder = Encoder(
         model=model,
         tokenizer=tokenizer,
         preprocess=preprocess,
@@ -174,22 +176,44 @@ def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -
         dtype=AUTOCAST[params.precision],
         load=partial(load_encoder, params),
     )
+    if _shared is not None:
+        _shared[params] = encoder
+    return encoder
 
 
+_shared: dict[EncoderParams, Encoder] | None = None
+
+
+@contextlib.contextmanager
+def loading_once() -> Iterator[None]:
+    """Within the block, `load_encoder` gives the same model for the same params, which nobody may change."""
+    global _shared
+    _shared = {}
+    try:
+        yield
+    finally:
+        _shared = None
+
+
+LOADED = 32
+"""Encoders that a worker keeps: the models of many methods would fill its memory."""
 _encoders: dict[str, Encoder] = {}
 
 
 def _load_once(identity: str, load: Callable[[], Encoder]) -> Encoder:
-    """The encoder of a fingerprint, loaded once per process; ModelError if this node has a different one."""
-    if identity not in _encoders:
+    """The encoder of a fingerprint, of the last `LOADED`; ModelError if this node has a different one."""
+    encoder = _encoders.pop(identity, None)
+    if encoder is None:
         encoder = load()
         if fingerprint(encoder.id) != identity:
             raise ModelError(
                 f"encoder {encoder.id['model']} / {encoder.id['pretrained']} differs here from the one where the "
                 "work was handed out (other weights, config or version of open_clip); make them equal on all nodes"
             )
-        _encoders[identity] = encoder
-    return _encoders[identity]
+    _encoders[identity] = encoder
+    while len(_encoders) > LOADED:
+        del _encoders[next(iter(_encoders))]
+    return encoder
 
 
 def _check_weights_finite(model: nn.Module, *, origin: str) -> None:

@@ -38,9 +38,10 @@ class Run:
     artifacts: Artifacts = field(default_factory=Artifacts)
 
     @classmethod
-    def of(cls, owner: Owner, params: SourceParams) -> Run:
+    def of(cls, owner: Owner, params: SourceParams, *, artifacts: Artifacts | None = None) -> Run:
         """The run of a params.yaml, with its encoder loaded."""
-        return cls(owner, params.source, tuple(params.seeds), load_encoder(params.encoder))
+        encoder = load_encoder(params.encoder)
+        return cls(owner, params.source, tuple(params.seeds), encoder, artifacts or Artifacts())
 
     @property
     def about(self) -> dict[str, object]:

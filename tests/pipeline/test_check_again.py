@@ -1,0 +1,49 @@
+"""A second `wsoup check` imports neither the model's packages nor DVC, and says the same."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from project import ROOT, Project
+
+LOOK = """
+import sys
+from wsoup.cli.app import app
+try:
+    app(["check"])
+except SystemExit as stop:
+    print("exit", stop.code)
+print("loaded", *sorted({"torch", "open_clip", "dvc", "zarr"} & {name.partition(".")[0] for name in sys.modules}))
+"""
+
+
+def check(folder: Path) -> list[str]:
+    """What it prints, its exit code, and which heavy packages it loaded."""
+    variables = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", LOOK]
+    return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True).stdout.splitlines()
+
+
+def test_only_what_changed_is_looked_at_again(project: Project):
+    first = check(project.folder)
+    assert first[-2:] == ["exit 0", "loaded dvc open_clip torch"] or "torch" in first[-1]
+    again = check(project.folder)
+    assert again[-2:] == ["exit 0", "loaded"]
+    assert again[:-2] == first[:-2]
+    lock = project.folder / "dvc.lock"
+    whole = lock.read_text()
+    lock.write_text(whole + "  - path: [")
+    cut = check(project.folder)
+    lock.write_text(whole)
+    assert cut[-2:] == ["exit 1", "loaded dvc"]
+    assert any("DVC cannot read dvc.lock" in line for line in cut)
+
+
+def test_what_needs_no_model_is_said_before_it_is_looked_at(project: Project):
+    lines = check(project.folder)
+    of_model = [i for i, line in enumerate(lines) if line.startswith("encoder: ")]
+    assert of_model, lines
+    assert max(i for i, line in enumerate(lines) if line.startswith(("photo: ", "dim: ", "other: "))) < min(of_model)

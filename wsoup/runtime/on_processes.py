@@ -1,0 +1,186 @@
+"""Tasks on worker processes of this machine, one for each of its devices or for some of its cores.
+
+Tasks are asked for one at a time, so that they may follow from the results of others; a worker that is free never waits
+for the next, because one is always ready. A worker that dies is replaced, and its task is given to another.
+"""
+
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from threading import Thread
+from typing import Any, NamedTuple, TypeAlias
+
+from wsoup.base.errors import WsoupError, one_line
+from wsoup.runtime.memory import keep_memory
+from wsoup.runtime.progress import showing
+
+Task: TypeAlias = Callable[[], Any]
+"""Pure, and without anything that cannot be pickled."""
+TRIES = 3
+"""Workers that a task may crash before it is an error."""
+
+
+class _Worker(NamedTuple):
+    """A process, the end of a pipe to it, and the environment variables that it has of its own."""
+
+    process: BaseProcess
+    pipe: Connection
+    variables: Mapping[str, str]
+
+
+def run(
+    take: Callable[[], Task | None], *, workers: Sequence[Mapping[str, str]], label: str
+) -> Iterator[tuple[int, Any]]:
+    """Compute tasks as they are taken; yields the number of each, from 0 in the order of taking, and its result.
+
+    Args:
+        take: gives the next task, or None if there is none before another one is finished.
+        workers: the environment variables of each worker, which differ from those of this process.
+        label: for messages.
+
+    Raises:
+        WsoupError: what a task raises, or a task crashed `TRIES` workers.
+    """
+    pool = _Pool(take, label=label)
+    try:
+        for variables in workers:
+            pool.start(variables)
+        yield from pool.work()
+    finally:
+        pool.stop()
+
+
+class _Pool:
+    def __init__(self, take: Callable[[], Task | None], *, label: str) -> None:
+        self.take = take
+        self.label = label
+        self.taken = 0
+        self.ready: deque[tuple[int, bytes]] = deque()
+        self.idle: list[_Worker] = []
+        self.busy: dict[Connection, tuple[_Worker, tuple[int, bytes]]] = {}
+        self.crashes: Counter[int] = Counter()
+        # Workers end once this process has, whatever ended it.
+        self.ending, self.alive = multiprocessing.Pipe(duplex=False)
+
+    def start(self, variables: Mapping[str, str]) -> None:
+        """Start a worker, which waits for its first task."""
+        spawning = multiprocessing.get_context("spawn")
+        ours, theirs = spawning.Pipe()
+        process = spawning.Process(target=_serve, args=(theirs, self.ending))
+        # Variables such as OMP_NUM_THREADS are read when packages are imported, so they must be there from the start.
+        with _environment(variables):
+            process.start()
+        theirs.close()
+        self.idle.append(_Worker(process, ours, variables))
+
+    def work(self) -> Iterator[tuple[int, Any]]:
+        while True:
+            self._assign()
+            if not self.busy:
+                return
+            for pipe in wait([*self.busy]):
+                worker, task = self.busy.pop(pipe)  # type: ignore[call-overload]
+                try:
+                    result = worker.pipe.recv()
+                except (EOFError, OSError):
+                    self._replace(worker, task)
+                    continue
+                self.idle.append(worker)
+                if isinstance(result, BaseException):
+                    raise result
+                yield task[0], result
+
+    def _assign(self) -> None:
+        """Give every idle worker a task, and have another one ready for whichever is the first to ask for it."""
+        while len(self.ready) <= len(self.idle):
+            task = self.take()
+            if task is None:
+                break
+            self.ready.append((self.taken, pickle.dumps(task)))
+            self.taken += 1
+            self._give()
+        self._give()
+
+    def _give(self) -> None:
+        while self.ready and self.idle:
+            worker = self.idle.pop(0)
+            task = self.ready.popleft()
+            self.busy[worker.pipe] = worker, task
+            # One that died while it waited is noticed when its answer is read.
+            with suppress(OSError):
+                worker.pipe.send_bytes(task[1])
+
+    def _replace(self, worker: _Worker, task: tuple[int, bytes]) -> None:
+        worker.process.join()
+        why = f"exit code {worker.process.exitcode}"
+        number, _ = task
+        self.crashes[number] += 1
+        if self.crashes[number] >= TRIES:
+            raise WsoupError(
+                f"{self.label}: a shard crashed its worker {TRIES} times, last with {why}. Finished shards are kept: "
+                "if memory is short, run again with fewer workers"
+            )
+        print(f"{self.label}: a worker is gone ({why}); its shard is given to another", file=sys.stderr)
+        self.ready.appendleft(task)
+        self.start(worker.variables)
+
+    def stop(self) -> None:
+        """End all workers."""
+        self.alive.close()
+        for worker in [*self.idle, *(worker for worker, _ in self.busy.values())]:
+            worker.process.kill()
+            worker.process.join()
+            worker.pipe.close()
+        self.ending.close()
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Environment variables within the block."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+# ---------------------------------------------------------------------------------------------------------- a worker
+
+
+def _serve(pipe: Connection, ending: Connection) -> None:
+    """Compute what comes through a pipe, until it is closed. The main process answers the terminal's interrupts."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    keep_memory()
+    Thread(target=_exit_with, args=(ending,), daemon=True).start()
+    with showing(bars=False), suppress(EOFError, OSError):
+        while True:
+            pipe.send(_result(pipe.recv_bytes()))
+
+
+def _exit_with(ending: Connection) -> None:
+    """Exit once the other end of this pipe is closed, as it is where the main process was killed."""
+    with suppress(EOFError, OSError):
+        ending.recv_bytes()
+    os._exit(1)
+
+
+def _result(task: bytes) -> Any:
+    """What a task gives, or the error that it raises."""
+    try:
+        return pickle.loads(task)()
+    except WsoupError as error:
+        return error
+    except Exception as error:
+        return WsoupError(one_line(f"{type(error).__name__}: {error}", limit=300))
