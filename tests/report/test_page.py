@@ -279,7 +279,7 @@ def test_the_first_table_is_the_papers_with_the_figures_of_the_answer(page, proj
     assert f"Algorithm 2: chains of words 4 {soup:.1f} {signed(gain)} " in own
     weighed = [row for row in rows if "weighed for each image by its own scores" in row]
     titles = ("80 prompt templates, AutoCLIP", "random descriptors, AutoCLIP", "word soup, AutoCLIP")
-    assert [row.startswith(title) for row, title in zip(weighed, titles, strict=True)] == [True, True, True]
+    assert [title in row for row, title in zip(weighed, titles, strict=True)] == [True, True, True]
     names = [name for name in ("class name", "80 templates", "word soup, all seeds", "head") if f">{name}<" in table]
     assert names == ["class name", "80 templates", "word soup, all seeds", "head"]
     assert (
