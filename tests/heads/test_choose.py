@@ -17,7 +17,7 @@ from wsoup.heads.calibration import fit_temperature, log_loss, threshold
 from wsoup.heads.choose import choose, evidence
 from wsoup.heads.fewshot import FewShot, checked
 from wsoup.heads.kinds import Setting
-from wsoup.heads.prior import agreement, photos_per_text, unevenness
+from wsoup.heads.prior import likeness, photos_per_text, unevenness
 from wsoup.heads.prototypes import Prototypes
 from wsoup.heads.ridge import Ridge
 from wsoup.heads.zero_shot import logit_scale_of, soup_texts
@@ -38,28 +38,41 @@ def test_fold_j_leaves_out_shot_j_of_each_class():
     ids=["lie as photos do", "in part", "at right angles", "opposite"],
 )
 def test_a_text_counts_as_more_photos_the_more_texts_lie_as_photos_do(texts, known):
-    """Photos at 0 and 180 degrees, whose mean is 0: what is compared are the directions of photos and texts."""
+    """Photos at 0 and 180 degrees, whose mean is 0: both are at a distance of 1 from it, so their variance is 2."""
     shots = FewShot(on_a_circle(0, 180), torch.arange(2), on_a_circle(*texts).T, 10.0)
-    assert agreement(shots) == pytest.approx(known, abs=1e-9)
-    assert photos_per_text(shots) == pytest.approx(12 * (known + 0.02) ** 0.7 / 2**0.3)
+    assert likeness(shots) == pytest.approx((known, 2), abs=1e-9)
+    assert photos_per_text(shots) == pytest.approx(13 * (known + 0.02) / 2 / 2**0.3)
+
+
+def test_the_variance_of_classes_at_right_angles_is_one():
+    """Three axes: each is at a squared distance of 2/3 from their mean, and 3 times 2/3 by 3 - 1 is 1."""
+    axes = torch.eye(3, dtype=torch.float64)
+    assert likeness(FewShot(axes, torch.arange(3), axes, 10.0)) == pytest.approx((1, 1))
 
 
 def test_what_all_texts_share_is_no_agreement():
     """Class 0 is at 0 and class 1 at 90 degrees, and so are their texts, but for a direction that all texts share."""
     photos = torch.tensor([[1.0, 0, 0], [0, 1, 0]], dtype=torch.float64)
     texts = unit(photos + torch.tensor([0.0, 0, 5], dtype=torch.float64))
-    assert agreement(FewShot(photos, torch.arange(2), texts.T, 10.0)) == pytest.approx(1)
+    assert likeness(FewShot(photos, torch.arange(2), texts.T, 10.0)).agreement == pytest.approx(1)
     alike = texts[:1].repeat(2, 1)
-    assert agreement(FewShot(photos, torch.arange(2), alike.T, 10.0)) == 0
+    assert likeness(FewShot(photos, torch.arange(2), alike.T, 10.0)).agreement == 0
+
+
+def test_photos_that_do_not_tell_classes_apart_have_a_finite_prior():
+    """The photos of both classes are the same, so their means are at no distance."""
+    shots = FewShot(on_a_circle(0, 0), torch.arange(2), on_a_circle(0, 180).T, 10.0)
+    assert likeness(shots) == (0, 0)
+    assert photos_per_text(shots) == pytest.approx(13 * 0.02 / 0.1 / 2**0.3)
 
 
 def test_means_of_uneven_classes_are_as_noisy_as_those_of_fewer_photos():
     """One photo and three: a mean of 2 times a mean of (1 + 1/3) / 2."""
-    even = FewShot(on_a_circle(0, 0.5, 180, 180.5), torch.tensor([0, 0, 1, 1]), on_a_circle(0, 180).T, 10.0)
-    uneven = FewShot(on_a_circle(0, 179.9, 180, 180.1), torch.tensor([0, 1, 1, 1]), on_a_circle(0, 180).T, 10.0)
+    even = FewShot(on_a_circle(0, 0.01, 180, 180.01), torch.tensor([0, 0, 1, 1]), on_a_circle(0, 180).T, 10.0)
+    uneven = FewShot(on_a_circle(0, 179.99, 180, 180.01), torch.tensor([0, 1, 1, 1]), on_a_circle(0, 180).T, 10.0)
     assert unevenness(even) == 1
     assert unevenness(uneven) == pytest.approx(4 / 3)
-    assert photos_per_text(uneven) == pytest.approx(12 * 1.02**0.7 / 2**0.3 * (4 / 3) ** 2)
+    assert photos_per_text(uneven) == pytest.approx((4 / 3) ** 2 * photos_per_text(even))
 
 
 def test_with_one_shot_the_prior_decides():
@@ -119,8 +132,8 @@ def test_the_prior_fades_with_the_number_of_left_out_images(monkeypatch):
 
     def times(shots: FewShot) -> float:
         weights = []
-        for most in (0.6, 60.0):
-            monkeypatch.setattr(prior, "MOST", most)
+        for scale in (0.6, 60.0):
+            monkeypatch.setattr(prior, "SCALE", scale)
             weights.append(choose(shots, kind="prototypes").setting["weight"])
         larger, smaller = weights
         return larger / smaller
@@ -180,9 +193,24 @@ def test_a_threshold_is_the_smallest_confidence_that_reaches_the_precision():
     right = torch.tensor([True, True, True, False, False])
     assert threshold(confidences, right, precision=0.75) == pytest.approx(0.7)  # (0 + 1) / (3 + 1)
     assert threshold(confidences, right, precision=0.6) == pytest.approx(0.6)  # (1 + 1) / (4 + 1)
-    assert threshold(confidences, right, precision=0.95) == math.inf  # would need 19 images right
     assert threshold(confidences[:0], right[:0], precision=0.5) == math.inf
-    assert threshold(torch.full((4,), 0.9), right[:4], precision=0.75) == math.inf  # equal ones stay together
+    assert threshold(torch.full((4,), 0.9), right[:4], precision=0.75) == 0.75  # equal ones stay together
+
+
+def test_where_few_images_prove_nothing_the_probability_itself_is_the_threshold():
+    """19 right ones would prove 95 per cent. With fewer, calibration speaks, unless an image contradicts it."""
+    confidences = torch.tensor([0.99, 0.96, 0.7])
+    right = torch.tensor([True, True, False])
+    assert threshold(confidences, right, precision=0.95) == 0.95
+    assert threshold(confidences, right, precision=0.98) == 0.98
+    assert threshold(torch.tensor([0.6]), torch.tensor([True]), precision=0.95) == 0.95  # nothing speaks against it
+    contradicted = torch.tensor([True, False, True])
+    assert threshold(confidences, contradicted, precision=0.95) == math.inf
+    assert threshold(confidences, contradicted, precision=0.98) == 0.98  # the wrong one is not among those
+
+
+def test_without_left_out_images_nothing_is_calibrated():
+    assert threshold(torch.empty(0), torch.empty(0, dtype=torch.bool), precision=0.95) == math.inf
 
 
 # ------------------------------------------------------------------------------------------------- what is refused
@@ -216,7 +244,7 @@ def test_nine_right_images_are_enough_for_a_precision_of_nine_tenths():
     right = torch.ones(9, dtype=torch.bool)
     confidences = torch.linspace(0.5, 0.9, 9, dtype=torch.float64)
     assert threshold(confidences, right, precision=0.9) == pytest.approx(0.5)
-    assert threshold(confidences[:8], right[:8], precision=0.9) == math.inf
+    assert threshold(confidences[:8], right[:8], precision=0.9) == 0.9
 
 
 def test_the_logit_scale_of_a_model_is_the_exponential_of_what_it_learns():

@@ -85,9 +85,10 @@ def test_probabilities_use_the_temperature():
 
 
 def test_few_images_promise_little():
-    small = head(counts=(2, 2))
-    assert small.threshold(0.95) == math.inf
+    small = dataclasses.replace(head(counts=(2, 2)), right=torch.ones(4, dtype=torch.bool))
+    assert small.threshold(0.95) == 0.95  # the calibrated probability itself
     assert small.n_images == 4
+    assert head(counts=(1, 1)).threshold(0.95) == math.inf  # nothing is calibrated
     with pytest.raises(ParamsError, match=r"precision is 1\.5; expected less than 1"):
         small.threshold(1.5)
 

@@ -1,7 +1,8 @@
 """How many photos a class's text counts as, before any photo is left out.
 
-Texts that lie about their mean as the photos of the classes lie about theirs know much, and count as more photos than
-texts that lie otherwise. Left-out photos then move this number (`wsoup.heads.choose`), the more of them the further.
+Texts that lie about their mean as the classes' photos lie about theirs know much, and count as more photos than texts
+that lie otherwise. Where the photos of different classes lie far apart, photos know much, and a text counts as fewer.
+Left-out photos then move this number (`wsoup.heads.choose`), the more of them the further.
 
 The formula was chosen on folders of photographs, for heads that hardly ever fall below their texts, and judged on other
 folders (docs/notes/heads.md).
@@ -9,38 +10,56 @@ folders (docs/notes/heads.md).
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 
+from wsoup.core.alignment import class_sums
 from wsoup.heads.fewshot import FewShot
-from wsoup.heads.prototypes import class_means
 
-MOST = 12.0
-"""Photos that a text of two classes counts as where texts and photos agree entirely, but for `OF_CLASSES`."""
+SCALE = 13.0
+"""Photos that a text would count as with an agreement and a distance of 1, but for `OF_CLASSES`."""
 LEAST = 0.02
 """Added to the agreement: few photos cannot show that texts know nothing."""
-POWER = 0.7
+NEAREST = 0.1
+"""Smallest distance that is believed."""
 OF_CLASSES = 0.3
 """Power of the number of classes: the more there are, the less of an agreement is chance, and the less caution."""
 OF_UNEVENNESS = 2
 """Power of `unevenness`."""
 
 
+class Likeness(NamedTuple):
+    """How the class means of photos, less their mean over classes, lie beside the texts, less theirs.
+
+    Attributes:
+        agreement: their cosine; 0 if it is negative.
+        distance: the variance of the class means over classes: 1 if classes are at right angles and each is a point.
+    """
+
+    agreement: float
+    distance: float
+
+
 def photos_per_text(shots: FewShot) -> float:
     """How many photos of its class a text counts as: a positive number."""
-    known = (agreement(shots) + LEAST) ** POWER
-    return float(MOST * known / shots.n_classes**OF_CLASSES * unevenness(shots) ** OF_UNEVENNESS)
+    of = likeness(shots)
+    known = (of.agreement + LEAST) / max(of.distance, NEAREST)
+    return float(SCALE * known / shots.n_classes**OF_CLASSES * unevenness(shots) ** OF_UNEVENNESS)
 
 
-def agreement(shots: FewShot) -> float:
-    """Cosine of the class means of the photos and the texts, each less their mean over classes; 0 if it is negative."""
-    means = class_means(shots.features, shots.labels, n_classes=shots.n_classes)  # (C, D)
+def likeness(shots: FewShot) -> Likeness:
+    """Compare the class means of the photos with the texts."""
+    sizes = torch.bincount(shots.labels, minlength=shots.n_classes)
+    means = class_sums(shots.features, shots.labels, n_classes=shots.n_classes) / sizes[:, None]  # (C, D)
     of_photos = means - means.mean(dim=0)
     of_texts = shots.texts.T - shots.texts.mean(dim=1)
-    lengths = of_photos.norm() * of_texts.norm()
-    if lengths == 0:
-        return 0.0
-    cosine = float((of_photos * of_texts).sum() / lengths)
-    return max(0.0, cosine)
+    length = float(of_photos.norm())
+    lengths = length * float(of_texts.norm())
+    cosine = 0.0
+    if lengths > 0:
+        cosine = float((of_photos * of_texts).sum()) / lengths
+    return Likeness(agreement=max(0.0, cosine), distance=length**2 / max(1, shots.n_classes - 1))
 
 
 def unevenness(shots: FewShot) -> float:
