@@ -17,7 +17,7 @@ from wsoup.heads.calibration import fit_temperature, log_loss, threshold
 from wsoup.heads.choose import choose, evidence
 from wsoup.heads.fewshot import FewShot, checked
 from wsoup.heads.kinds import Setting
-from wsoup.heads.prior import likeness, photos_per_text, unevenness
+from wsoup.heads.prior import likeness, noise, photos_per_text, unevenness
 from wsoup.heads.prototypes import Prototypes
 from wsoup.heads.ridge import Ridge
 from wsoup.heads.zero_shot import logit_scale_of, soup_texts
@@ -41,7 +41,7 @@ def test_a_text_counts_as_more_photos_the_more_texts_lie_as_photos_do(texts, kno
     """Photos at 0 and 180 degrees, whose mean is 0: both are at a distance of 1 from it, so their variance is 2."""
     shots = FewShot(on_a_circle(0, 180), torch.arange(2), on_a_circle(*texts).T, 10.0)
     assert likeness(shots) == pytest.approx((known, 2), abs=1e-9)
-    assert photos_per_text(shots) == pytest.approx(13 * (known + 0.02) / 2 / 2**0.3)
+    assert photos_per_text(shots) == pytest.approx(15 * (known + 0.02) / 2 / 2**0.3)
 
 
 def test_the_variance_of_classes_at_right_angles_is_one():
@@ -63,16 +63,17 @@ def test_photos_that_do_not_tell_classes_apart_have_a_finite_prior():
     """The photos of both classes are the same, so their means are at no distance."""
     shots = FewShot(on_a_circle(0, 0), torch.arange(2), on_a_circle(0, 180).T, 10.0)
     assert likeness(shots) == (0, 0)
-    assert photos_per_text(shots) == pytest.approx(13 * 0.02 / 0.1 / 2**0.3)
+    assert photos_per_text(shots) == pytest.approx(15 * 0.02 / 0.1 / 2**0.3)
 
 
 def test_means_of_uneven_classes_are_as_noisy_as_those_of_fewer_photos():
-    """One photo and three: a mean of 2 times a mean of (1 + 1/3) / 2."""
+    """One photo and three: noise (1 + 1/3) / 2 in place of 1/2."""
     even = FewShot(on_a_circle(0, 0.01, 180, 180.01), torch.tensor([0, 0, 1, 1]), on_a_circle(0, 180).T, 10.0)
     uneven = FewShot(on_a_circle(0, 179.99, 180, 180.01), torch.tensor([0, 1, 1, 1]), on_a_circle(0, 180).T, 10.0)
-    assert unevenness(even) == 1
-    assert unevenness(uneven) == pytest.approx(4 / 3)
-    assert photos_per_text(uneven) == pytest.approx((4 / 3) ** 2 * photos_per_text(even))
+    assert (noise(even), unevenness(even)) == (1 / 2, 1)
+    assert (noise(uneven), unevenness(uneven)) == pytest.approx((2 / 3, 4 / 3))
+    assert photos_per_text(even) == pytest.approx(15 * 1.02 / 2 / 2**0.3 * (1 / 2) ** 0.4)
+    assert photos_per_text(uneven) == pytest.approx((4 / 3) ** 2.4 * photos_per_text(even))
 
 
 def test_with_one_shot_the_prior_decides():
@@ -139,7 +140,7 @@ def test_the_prior_fades_with_the_number_of_left_out_images(monkeypatch):
         return larger / smaller
 
     assert times(few_shots(counts=(1,) * 4)) == pytest.approx(100)
-    assert times(few_shots(counts=(8,) * 4)) == 32
+    assert times(few_shots(counts=(8,) * 4)) == 8
     assert times(few_shots(counts=(100,) * 4)) == 2
 
 

@@ -17,7 +17,7 @@ import torch
 from wsoup.core.alignment import class_sums
 from wsoup.heads.fewshot import FewShot
 
-SCALE = 13.0
+SCALE = 15.0
 """Photos that a text would count as with an agreement and a distance of 1, but for `OF_CLASSES`."""
 LEAST = 0.02
 """Added to the agreement: few photos cannot show that texts know nothing."""
@@ -25,8 +25,10 @@ NEAREST = 0.1
 """Smallest distance that is believed."""
 OF_CLASSES = 0.3
 """Power of the number of classes: the more there are, the less of an agreement is chance, and the less caution."""
+OF_NOISE = 0.4
+"""Power of the noise of class means: the distance of noisy means is larger than that of the classes."""
 OF_UNEVENNESS = 2
-"""Power of `unevenness`."""
+"""Power of the unevenness of the classes."""
 
 
 class Likeness(NamedTuple):
@@ -44,8 +46,9 @@ class Likeness(NamedTuple):
 def photos_per_text(shots: FewShot) -> float:
     """How many photos of its class a text counts as: a positive number."""
     of = likeness(shots)
-    known = (of.agreement + LEAST) / max(of.distance, NEAREST)
-    return float(SCALE * known / shots.n_classes**OF_CLASSES * unevenness(shots) ** OF_UNEVENNESS)
+    known = (of.agreement + LEAST) / max(of.distance, NEAREST) / shots.n_classes**OF_CLASSES
+    noisy = noise(shots) ** OF_NOISE * unevenness(shots) ** OF_UNEVENNESS
+    return SCALE * known * noisy
 
 
 def likeness(shots: FewShot) -> Likeness:
@@ -62,11 +65,16 @@ def likeness(shots: FewShot) -> Likeness:
     return Likeness(agreement=max(0.0, cosine), distance=length**2 / max(1, shots.n_classes - 1))
 
 
-def unevenness(shots: FewShot) -> float:
-    """Mean of the classes' numbers of photos times the mean of their inverses: 1 if all classes have as many.
-
-    A class mean of n photos has a variance of 1 / n. So the means of an uneven folder are as noisy as those of an even
-    one of so many times fewer photos, while ridge weighs each class as if all had as many.
-    """
+def noise(shots: FewShot) -> float:
+    """Mean over classes of 1 / n, the variance of a class mean of n photos as a share of that of one: above 0, to 1."""
     sizes = torch.bincount(shots.labels, minlength=shots.n_classes).double()
-    return float(sizes.mean() * (1 / sizes).mean())
+    return float((1 / sizes).mean())
+
+
+def unevenness(shots: FewShot) -> float:
+    """How many times as noisy the class means are as if all classes had as many photos: 1 or more.
+
+    Ridge weighs each class as if they had.
+    """
+    photos_per_class = len(shots.labels) / shots.n_classes
+    return photos_per_class * noise(shots)
