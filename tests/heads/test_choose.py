@@ -141,7 +141,7 @@ def test_the_prior_fades_with_the_number_of_left_out_images(monkeypatch):
 
     assert times(few_shots(counts=(1,) * 4)) == pytest.approx(100)
     assert times(few_shots(counts=(8,) * 4)) == 8
-    assert times(few_shots(counts=(100,) * 4)) == 2
+    assert times(few_shots(counts=(100,) * 4)) == 4
 
 
 def test_both_is_the_mean_of_calibrated_logits():
@@ -190,12 +190,18 @@ def test_the_temperature_may_be_far_from_one():
 
 
 def test_a_threshold_is_the_smallest_confidence_that_reaches_the_precision():
-    confidences = torch.tensor([0.9, 0.8, 0.7, 0.6, 0.5])
+    confidences = torch.tensor([0.9, 0.8, 0.78, 0.7, 0.6])
     right = torch.tensor([True, True, True, False, False])
-    assert threshold(confidences, right, precision=0.75) == pytest.approx(0.7)  # (0 + 1) / (3 + 1)
-    assert threshold(confidences, right, precision=0.6) == pytest.approx(0.6)  # (1 + 1) / (4 + 1)
+    assert threshold(confidences, right, precision=0.75) == pytest.approx(0.78)  # (0 + 1) / (3 + 1)
+    assert threshold(confidences, right, precision=0.6) == pytest.approx(0.7)  # (1 + 1) / (4 + 1)
     assert threshold(confidences[:0], right[:0], precision=0.5) == math.inf
     assert threshold(torch.full((4,), 0.9), right[:4], precision=0.75) == 0.75  # equal ones stay together
+
+
+def test_a_threshold_is_never_below_the_precision():
+    """All of four are right, which would do for 0.75; but 0.5 says itself that it is wrong half the time."""
+    confidences = torch.tensor([0.9, 0.8, 0.7, 0.5])
+    assert threshold(confidences, torch.ones(4, dtype=torch.bool), precision=0.75) == 0.75
 
 
 def test_where_few_images_prove_nothing_the_probability_itself_is_the_threshold():
@@ -243,8 +249,8 @@ def test_bad_images_texts_and_classes_are_refused():
 def test_nine_right_images_are_enough_for_a_precision_of_nine_tenths():
     """(0 + 1) / (9 + 1), though (1 - 0.9) * 10 is less than 1 in floats."""
     right = torch.ones(9, dtype=torch.bool)
-    confidences = torch.linspace(0.5, 0.9, 9, dtype=torch.float64)
-    assert threshold(confidences, right, precision=0.9) == pytest.approx(0.5)
+    confidences = torch.linspace(0.91, 0.99, 9, dtype=torch.float64)
+    assert threshold(confidences, right, precision=0.9) == pytest.approx(0.91)
     assert threshold(confidences[:8], right[:8], precision=0.9) == 0.9
 
 
