@@ -4,8 +4,8 @@ Texts that lie about their mean as the classes' photos lie about theirs know muc
 that lie otherwise. Where the photos of different classes lie far apart, photos know much, and a text counts as fewer.
 Left-out photos then move this number (`wsoup.heads.choose`), the more of them the further.
 
-The formula was chosen on folders of photographs, for heads that hardly ever fall below their texts, and judged on other
-folders (docs/notes/heads.md).
+The formula was chosen on folders of photographs, for heads that hardly ever fall below their texts; no folders were
+kept apart to confirm it (docs/notes/heads.md).
 """
 
 from __future__ import annotations
