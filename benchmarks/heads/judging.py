@@ -16,7 +16,7 @@ from wsoup.core.member import Member
 from wsoup.core.soup import Soup
 from wsoup.heads.head import Head, best_head
 from wsoup.heads.in_turn import CLASS_MEANS, FEW, judged_in_turn
-from wsoup.photos.trial import CLASS_NAME, CONFIDENCE, SOUP
+from wsoup.photos.trial import CLASS_NAME, CONFIDENCE, HEAD_KINDS, SOUP
 from wsoup.statistics.advice import HEAD, Right, advise
 from wsoup.statistics.noise import compare_images
 
@@ -88,7 +88,7 @@ def _head(folder: Folder, *, row: str) -> Head:
     soup = Soup("class_name", 0, TEMPLATE, folder.encoder, (Member(""),))
     return best_head(
         folder.few_shot(row),
-        kind="both",
+        kind=HEAD_KINDS[HEAD],
         soup=soup,
         template=soup.template,
         class_names=folder.class_names,

@@ -9,9 +9,9 @@ import textwrap
 
 import pytest
 import torch
-from heads_cases import few_shots, on_a_circle
+from heads_cases import few_shots
 
-from wsoup.heads import calibration, prior, prototypes, ridge
+from wsoup.heads import calibration, prototypes, ridge
 from wsoup.heads.choose import Chosen, choose
 from wsoup.heads.fewshot import FewShot
 
@@ -19,7 +19,7 @@ KINDS = ["prototypes", "ridge", "both"]
 
 
 def chosen_in_blocks(of: int, shots: FewShot, *, kind: str, monkeypatch) -> Chosen:
-    for module in (prior, prototypes, ridge):
+    for module in (prototypes, ridge):
         monkeypatch.setattr(module, "BLOCK", of)
     monkeypatch.setattr(calibration, "ROWS", of)
     return choose(shots, kind=kind)
@@ -49,14 +49,6 @@ def test_of_twins_the_first_is_predicted_wherever_a_block_ends(kind, size, monke
     shots = FewShot(axes[labels // 2], labels, axes.repeat_interleave(2, dim=0).T.contiguous(), 8.0)
     chosen = chosen_in_blocks(size, shots, kind=kind, monkeypatch=monkeypatch)
     assert chosen.right.tolist() == [True, False] * 8
-
-
-@pytest.mark.parametrize("size", [1, 2, 1000])
-def test_what_texts_know_is_counted_over_all_blocks(size, monkeypatch):
-    """Texts get the first and the last of three images right: odds of (2 + 3) to (1 + 3)."""
-    shots = FewShot(on_a_circle(1, 91, 181), torch.arange(3), on_a_circle(0, 260, 180).T, 10.0)
-    chosen = chosen_in_blocks(size, shots, kind="ridge", monkeypatch=monkeypatch)
-    assert chosen.setting["penalty"] == pytest.approx(1.25 * 1.25**0.7)
 
 
 PEAK = """

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
@@ -14,12 +12,12 @@ from heads_cases import few_shots, left_out_logits, on_a_circle, unit
 from wsoup.base.errors import DataError, MismatchError, ParamsError
 from wsoup.core.member import Member
 from wsoup.core.soup import Soup
-from wsoup.heads import calibration
+from wsoup.heads import calibration, prior
 from wsoup.heads.calibration import fit_temperature, log_loss, threshold
-from wsoup.heads.choose import choose, evidence, slack
+from wsoup.heads.choose import choose, evidence
 from wsoup.heads.fewshot import FewShot, checked
-from wsoup.heads.kinds import PARTS, Setting
-from wsoup.heads.prior import photos_per_text
+from wsoup.heads.kinds import Setting
+from wsoup.heads.prior import likeness, noise, photos_per_text, unevenness
 from wsoup.heads.prototypes import Prototypes
 from wsoup.heads.ridge import Ridge
 from wsoup.heads.zero_shot import logit_scale_of, soup_texts
@@ -35,15 +33,53 @@ def test_fold_j_leaves_out_shot_j_of_each_class():
 
 
 @pytest.mark.parametrize(
-    ("texts", "odds"),
-    [((0, 90, 180), 6 / 3), ((0, 90, 20), 5 / 4), ((90, 180, 0), 3 / 6)],
-    ids=["know all", "know two of three", "know none"],
+    ("texts", "known"),
+    [((0, 180), 1), ((60, 240), 0.5), ((90, 270), 0), ((180, 0), 0)],
+    ids=["lie as photos do", "in part", "at right angles", "opposite"],
 )
-def test_with_one_shot_a_text_counts_as_more_photos_the_more_texts_get_right(texts, odds):
-    """Three photos that are right and three that are wrong are added to those of the folder."""
-    shots = FewShot(on_a_circle(1, 91, 181), torch.arange(3), on_a_circle(*texts).T, 10.0)
+def test_a_text_counts_as_more_photos_the_more_texts_lie_as_photos_do(texts, known):
+    """Photos at 0 and 180 degrees, whose mean is 0: both are at a distance of 1 from it, so their variance is 2."""
+    shots = FewShot(on_a_circle(0, 180), torch.arange(2), on_a_circle(*texts).T, 10.0)
+    assert likeness(shots) == pytest.approx((known, 2), abs=1e-9)
+    assert photos_per_text(shots) == pytest.approx(15 * (known + 0.02) / 2 / 2**0.3)
+
+
+def test_the_variance_of_classes_at_right_angles_is_one():
+    """Three axes: each is at a squared distance of 2/3 from their mean, and 3 times 2/3 by 3 - 1 is 1."""
+    axes = torch.eye(3, dtype=torch.float64)
+    assert likeness(FewShot(axes, torch.arange(3), axes, 10.0)) == pytest.approx((1, 1))
+
+
+def test_what_all_texts_share_is_no_agreement():
+    """Class 0 is at 0 and class 1 at 90 degrees, and so are their texts, but for a direction that all texts share."""
+    photos = torch.tensor([[1.0, 0, 0], [0, 1, 0]], dtype=torch.float64)
+    texts = unit(photos + torch.tensor([0.0, 0, 5], dtype=torch.float64))
+    assert likeness(FewShot(photos, torch.arange(2), texts.T, 10.0)).agreement == pytest.approx(1)
+    alike = texts[:1].repeat(2, 1)
+    assert likeness(FewShot(photos, torch.arange(2), alike.T, 10.0)).agreement == 0
+
+
+def test_photos_that_do_not_tell_classes_apart_have_a_finite_prior():
+    """The photos of both classes are the same, so their means are at no distance."""
+    shots = FewShot(on_a_circle(0, 0), torch.arange(2), on_a_circle(0, 180).T, 10.0)
+    assert likeness(shots) == (0, 0)
+    assert photos_per_text(shots) == pytest.approx(15 * 0.02 / 0.1 / 2**0.3)
+
+
+def test_means_of_uneven_classes_are_as_noisy_as_those_of_fewer_photos():
+    """One photo and three: noise (1 + 1/3) / 2 in place of 1/2."""
+    even = FewShot(on_a_circle(0, 0.01, 180, 180.01), torch.tensor([0, 0, 1, 1]), on_a_circle(0, 180).T, 10.0)
+    uneven = FewShot(on_a_circle(0, 179.99, 180, 180.01), torch.tensor([0, 1, 1, 1]), on_a_circle(0, 180).T, 10.0)
+    assert (noise(even), unevenness(even)) == (1 / 2, 1)
+    assert (noise(uneven), unevenness(uneven)) == pytest.approx((2 / 3, 4 / 3))
+    assert photos_per_text(even) == pytest.approx(15 * 1.02 / 2 / 2**0.3 * (1 / 2) ** 0.4)
+    assert photos_per_text(uneven) == pytest.approx((4 / 3) ** 2.4 * photos_per_text(even))
+
+
+def test_with_one_shot_the_prior_decides():
+    shots = FewShot(on_a_circle(1, 91, 181), torch.arange(3), on_a_circle(0, 90, 20).T, 10.0)
     chosen = choose(shots, kind="both")
-    expected = 1.25 * odds**0.7
+    expected = photos_per_text(shots)
     by_hand = (Prototypes(1 / expected).fit(shots) + Ridge(expected).fit(shots)) / 2
     torch.testing.assert_close(chosen.classifier, by_hand)
     assert chosen.setting == pytest.approx({"weight": 1 / expected, "penalty": expected})
@@ -55,7 +91,7 @@ def cost_by_hand(setting: Setting, logits: torch.Tensor, shots: FewShot, *, temp
     """Images times their mean loss, one loop for each class, and half of the squared distance from the prior."""
     losses = torch.nn.functional.cross_entropy(logits / temperature, shots.labels, reduction="none")
     means = [float(losses[shots.labels == label].mean()) for label in range(shots.n_classes)]
-    distance = math.log(setting.photos_per_text / photos_per_text(shots))
+    distance = math.log(setting.photos_per_text / photos_per_text(shots)) / 0.7
     return len(shots.labels) * sum(means) / len(means) + distance**2 / 2
 
 
@@ -92,17 +128,20 @@ def test_each_class_says_the_same_however_many_images_it_has():
     assert evidence(logits, shots, temperature=1.0) == pytest.approx(6 * math.log(2) / 2)
 
 
-def test_the_prior_fades_with_the_number_of_left_out_images():
-    """Texts that know nothing, images that are clear: two shots stay nearer to the texts than thirty."""
+def test_the_prior_fades_with_the_number_of_left_out_images(monkeypatch):
+    """Two priors, the second a hundred times the first: how many times as much weight the photos get with the first."""
 
-    def penalty(per_class: int) -> float:
-        degrees = [centre + 0.3 * shot for centre in (0, 120, 240) for shot in range(per_class)]
-        labels = torch.arange(3).repeat_interleave(per_class)
-        shots = FewShot(on_a_circle(*degrees), labels, on_a_circle(100, 220, 340).T, 10.0)
-        return choose(shots, kind="ridge").setting["penalty"]
+    def times(shots: FewShot) -> float:
+        weights = []
+        for scale in (0.6, 60.0):
+            monkeypatch.setattr(prior, "SCALE", scale)
+            weights.append(choose(shots, kind="prototypes").setting["weight"])
+        larger, smaller = weights
+        return larger / smaller
 
-    assert penalty(2) >= penalty(30)
-    assert penalty(30) == 0.3
+    assert times(few_shots(counts=(1,) * 4)) == pytest.approx(100)
+    assert times(few_shots(counts=(8,) * 4)) == 8
+    assert times(few_shots(counts=(100,) * 4)) == 4
 
 
 def test_both_is_the_mean_of_calibrated_logits():
@@ -151,13 +190,34 @@ def test_the_temperature_may_be_far_from_one():
 
 
 def test_a_threshold_is_the_smallest_confidence_that_reaches_the_precision():
-    confidences = torch.tensor([0.9, 0.8, 0.7, 0.6, 0.5])
+    confidences = torch.tensor([0.9, 0.8, 0.78, 0.7, 0.6])
     right = torch.tensor([True, True, True, False, False])
-    assert threshold(confidences, right, precision=0.75) == pytest.approx(0.7)  # (0 + 1) / (3 + 1)
-    assert threshold(confidences, right, precision=0.6) == pytest.approx(0.6)  # (1 + 1) / (4 + 1)
-    assert threshold(confidences, right, precision=0.95) == math.inf  # would need 19 images right
+    assert threshold(confidences, right, precision=0.75) == pytest.approx(0.78)  # (0 + 1) / (3 + 1)
+    assert threshold(confidences, right, precision=0.6) == pytest.approx(0.7)  # (1 + 1) / (4 + 1)
     assert threshold(confidences[:0], right[:0], precision=0.5) == math.inf
-    assert threshold(torch.full((4,), 0.9), right[:4], precision=0.75) == math.inf  # equal ones stay together
+    assert threshold(torch.full((4,), 0.9), right[:4], precision=0.75) == 0.75  # equal ones stay together
+
+
+def test_a_threshold_is_never_below_the_precision():
+    """All of four are right, which would do for 0.75; but 0.5 says itself that it is wrong half the time."""
+    confidences = torch.tensor([0.9, 0.8, 0.7, 0.5])
+    assert threshold(confidences, torch.ones(4, dtype=torch.bool), precision=0.75) == 0.75
+
+
+def test_where_few_images_prove_nothing_the_probability_itself_is_the_threshold():
+    """19 right ones would prove 95 per cent. With fewer, calibration speaks, unless an image contradicts it."""
+    confidences = torch.tensor([0.99, 0.96, 0.7])
+    right = torch.tensor([True, True, False])
+    assert threshold(confidences, right, precision=0.95) == 0.95
+    assert threshold(confidences, right, precision=0.98) == 0.98
+    assert threshold(torch.tensor([0.6]), torch.tensor([True]), precision=0.95) == 0.95  # nothing speaks against it
+    contradicted = torch.tensor([True, False, True])
+    assert threshold(confidences, contradicted, precision=0.95) == math.inf
+    assert threshold(confidences, contradicted, precision=0.98) == 0.98  # the wrong one is not among those
+
+
+def test_without_left_out_images_nothing_is_calibrated():
+    assert threshold(torch.empty(0), torch.empty(0, dtype=torch.bool), precision=0.95) == math.inf
 
 
 # ------------------------------------------------------------------------------------------------- what is refused
@@ -186,67 +246,17 @@ def test_bad_images_texts_and_classes_are_refused():
         checked(x, y, **{**good, "texts": torch.ones(2, 3)})
 
 
-def test_counts_within_three_standard_errors_may_be_chance():
-    """Of 10 images; none and all right count as one and nine."""
-    assert slack(5, n_images=10) == pytest.approx(3 * math.sqrt(10 * 0.5 * 0.5))
-    assert slack(0, n_images=10) == slack(1, n_images=10) == pytest.approx(3 * math.sqrt(10 * 0.1 * 0.9))
-    assert slack(10, n_images=10) == slack(9, n_images=10)
-
-
 def test_nine_right_images_are_enough_for_a_precision_of_nine_tenths():
     """(0 + 1) / (9 + 1), though (1 - 0.9) * 10 is less than 1 in floats."""
     right = torch.ones(9, dtype=torch.bool)
-    confidences = torch.linspace(0.5, 0.9, 9, dtype=torch.float64)
-    assert threshold(confidences, right, precision=0.9) == pytest.approx(0.5)
-    assert threshold(confidences[:8], right[:8], precision=0.9) == math.inf
+    confidences = torch.linspace(0.91, 0.99, 9, dtype=torch.float64)
+    assert threshold(confidences, right, precision=0.9) == pytest.approx(0.91)
+    assert threshold(confidences[:8], right[:8], precision=0.9) == 0.9
 
 
 def test_the_logit_scale_of_a_model_is_the_exponential_of_what_it_learns():
     assert logit_scale_of(SimpleNamespace(logit_scale=torch.tensor(math.log(50.0)))) == pytest.approx(50.0)
     assert logit_scale_of(SimpleNamespace()) == logit_scale_of(SimpleNamespace(logit_scale=None)) == 100.0
-
-
-@dataclass(frozen=True)
-class ByHand:
-    """A kind whose left-out logits are known: all right by a hair; half of them right by far; all wrong."""
-
-    number: float = 0.0
-    photos_per_text: float = 1.0
-
-    @classmethod
-    def settings(cls) -> list[ByHand]:
-        return [ByHand(0.0), ByHand(1.0), ByHand(2.0)]
-
-    @classmethod
-    def left_out(cls, shots: FewShot) -> ByHandLeftOut:
-        return ByHandLeftOut(shots)
-
-    def fit(self, shots: FewShot) -> torch.Tensor:
-        return torch.full((shots.features.shape[1], shots.n_classes), self.number, dtype=torch.float64)
-
-
-@dataclass(frozen=True)
-class ByHandLeftOut:
-    shots: FewShot
-
-    def logits(self, settings: Sequence[ByHand]) -> Iterator[tuple[ByHand, torch.Tensor, torch.Tensor]]:
-        sign = 2 * torch.nn.functional.one_hot(self.shots.labels).double() - 1
-        for setting in settings:
-            for fold, rows in enumerate(self.shots.rows_of_folds):
-                margins = {0.0: 1e-6, 1.0: (2.0, -0.02)[fold % 2], 2.0: -1.0}
-                yield setting, rows, margins[setting.number] * sign[rows]
-
-
-def test_a_setting_with_fewer_right_images_loses_whatever_its_probabilities(monkeypatch):
-    """The second would have the smallest loss, with half of its images right."""
-    monkeypatch.setitem(PARTS, "by hand", (ByHand,))
-    shots = few_shots(counts=(60, 60))
-    losses = []
-    for logits in left_out_logits(ByHand, shots).values():
-        temperature = fit_temperature(logits, shots.labels)
-        losses.append(log_loss(logits, shots.labels, temperature=temperature))
-    assert min(losses) == losses[1]
-    assert choose(shots, kind="by hand").setting["number"] == 0.0
 
 
 @pytest.mark.parametrize(("limit", "number"), [("ROWS", 3), ("LOGITS", 11), ("LOGITS", 3)])

@@ -85,9 +85,10 @@ def test_probabilities_use_the_temperature():
 
 
 def test_few_images_promise_little():
-    small = head(counts=(2, 2))
-    assert small.threshold(0.95) == math.inf
+    small = dataclasses.replace(head(counts=(2, 2)), right=torch.ones(4, dtype=torch.bool))
+    assert small.threshold(0.95) == 0.95  # the calibrated probability itself
     assert small.n_images == 4
+    assert head(counts=(1, 1)).threshold(0.95) == math.inf  # nothing is calibrated
     with pytest.raises(ParamsError, match=r"precision is 1\.5; expected less than 1"):
         small.threshold(1.5)
 
@@ -107,14 +108,15 @@ def test_the_note_says_what_was_dropped_and_what_was_not_chosen(counts, note, ex
 
 def test_the_threshold_is_that_of_95_per_cent():
     """Of 40 left-out images all are right: the smallest confidence is the threshold up to 1 - 1/41."""
-    original = dataclasses.replace(head(), confidences=torch.linspace(0.5, 0.9, 40), right=torch.ones(40).bool())
-    assert original.threshold() == original.threshold(0.95) == 0.5
+    confidences = torch.linspace(0.97, 0.99, 40)
+    original = dataclasses.replace(head(), confidences=confidences, right=torch.ones(40).bool())
+    assert original.threshold() == original.threshold(0.95) == float(confidences[0])
     wrong = torch.arange(40) > 0  # the least confident one: (1 + 1) / 41 is not within 4 per cent
-    assert dataclasses.replace(original, right=wrong).threshold() == pytest.approx(0.5)
-    assert dataclasses.replace(original, right=wrong).threshold(0.96) > 0.51
+    assert dataclasses.replace(original, right=wrong).threshold() == float(confidences[0])
+    assert dataclasses.replace(original, right=wrong).threshold(0.96) > float(confidences[0])
     three = torch.arange(40) > 2  # (3 + 1) / 41 is within 10 per cent, but not within 5
-    assert dataclasses.replace(original, right=three).threshold(0.9) == 0.5 < original.confidences[1]
-    assert dataclasses.replace(original, right=three).threshold() > 0.5
+    assert dataclasses.replace(original, right=three).threshold(0.9) == float(confidences[0])
+    assert dataclasses.replace(original, right=three).threshold() > float(confidences[1])
 
 
 def test_states_of_torch_change_no_head():

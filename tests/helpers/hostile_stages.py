@@ -15,7 +15,7 @@ FIRST: list[Stage] = [("prepare", "photo"), ("prepare", "other"), ("candidates",
 LONG: list[Stage] = [("embed_train",), ("embed", "photo"), ("score", "words"), ("soup", "word"), ("finetune", "ce")]
 """Stages with resume state."""
 REST: list[Stage] = [("embed", "other"), ("embed", "dim"), ("evaluated",), ("score", "descriptors")]
-REST += [("soup", "descriptor"), ("head", "both"), ("evaluate",), ("survey",), ("evaluate_tuned", "ce"), ("report",)]
+REST += [("soup", "descriptor"), ("head", "ridge"), ("evaluate",), ("survey",), ("evaluate_tuned", "ce"), ("report",)]
 
 
 def start(folder: Path, stage: Stage) -> subprocess.Popen[str]:

@@ -61,7 +61,7 @@ def repro() -> None:
         ("evaluated", None),
         ("score", "words"),
         ("soup", "sample"),
-        ("head", "both"),
+        ("head", "ridge"),
         ("head", "means"),
         ("evaluate", None),
         ("survey", None),

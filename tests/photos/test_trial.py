@@ -58,7 +58,7 @@ def test_counts_equal_a_plain_recount(in_tmp, where, tiny_encoder):
     soup, head = wsoup.Soup.load("tried/soup.json"), wsoup.Head.load("tried/head.safetensors")
     means = wsoup.Head.load("tried/class_means.safetensors")
     assert (len(soup.members), [*head.class_names]) == (5, NAMES)
-    assert [(one.kind, one.soup.kind) for one in (means, head)] == [("means", "class_name"), ("both", "class_name")]
+    assert [(one.kind, one.soup.kind) for one in (means, head)] == [("means", "class_name"), ("ridge", "class_name")]
     assert Path("tried/classes.txt").read_text().split() == [name for name in NAMES for _ in range(2)]
     paths = sorted((root / "test").rglob("*.png"))
     pixels = torch.stack([tiny_encoder.preprocess(load_rgb(str(path))) for path in paths])

@@ -21,7 +21,7 @@ from wsoup.params.section import Section, Sections
 
 ENCODER = {"pretrained": "encoder/tiny.safetensors", "config": "encoder/tiny-clip.json", "watch": "encoder"}
 """The encoder's files inside of the project: a stage without the dep does not have them."""
-ITEMS = {"prepare": "photo", "embed": "photo", "score": "words", "soup": "word", "head": "both", "landscape": "soft"}
+ITEMS = {"prepare": "photo", "embed": "photo", "score": "words", "soup": "word", "head": "ridge", "landscape": "soft"}
 """One item of each kind of stage, but both of the finetuned methods and all three."""
 WITHOUT_INPUTS = ("code",)
 

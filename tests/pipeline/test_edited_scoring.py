@@ -9,7 +9,7 @@ import pytest
 from project import METHODS, Project
 
 SCORING = "wsoup/core/scoring.py"
-RUN = {"score@words", "score@descriptors", "soup@word", "soup@descriptor", "head@both", "survey", "evaluate"}
+RUN = {"score@words", "score@descriptors", "soup@word", "soup@descriptor", "head@ridge", "survey", "evaluate"}
 RUN |= {f"evaluate_tuned@{method}" for method in METHODS}
 """Stages that import it."""
 

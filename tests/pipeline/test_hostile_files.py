@@ -294,7 +294,7 @@ READ_BY: dict[str, list[Stage]] = {
     "soups/word/seed1.json": [("evaluate",), ("finetune", "coop_diverse")],
     "finetuned/ce/seed1/config.json": [("evaluate_tuned", "ce")],
     "finetuned/ce/seed1/weights.safetensors": [("evaluate_tuned", "ce")],
-    "results/heads/both.parquet": [("report",)],
+    "results/heads/ridge.parquet": [("report",)],
     "results/ce.parquet": [("report",)],
     "results/pretrained/results.parquet": [("report",)],
     "results/pretrained/right.parquet": [("report",)],

@@ -25,7 +25,7 @@ def test_a_word_soup_param_runs_the_word_soup_and_the_stages_behind_it(project):
     project.edit("soups.word", k0=8, patience=9)
     ran = project.repro()
     tuned = {"finetune@coop_diverse", "evaluate_tuned@ce", "evaluate_tuned@coop_diverse"}
-    assert ran == {"evaluated", "soup@word", "head@both", "evaluate", "report", *tuned}
+    assert ran == {"evaluated", "soup@word", "head@ridge", "evaluate", "report", *tuned}
     assert before["artifacts/soups/word"] != project.outs()["artifacts/soups/word"]
     project.git("checkout", "-q", "--", ".")
     assert project.repro() == set() or project.outs() == before  # back to the first results, from the run cache

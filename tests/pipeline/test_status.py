@@ -81,7 +81,7 @@ def test_a_new_table_or_label_of_a_row_runs_only_the_report(edited):
 def test_a_new_baseline_is_evaluated_and_runs_nothing_before(edited):
     append(edited, "wsoup/evaluate/baselines.py", "wsoup/evaluate/params.py")
     evaluated = {name for name in TRAINED if name.startswith("evaluate_tuned")}
-    assert running(edited) == evaluated | {"evaluate", "head@both", "survey", "report"}
+    assert running(edited) == evaluated | {"evaluate", "head@ridge", "survey", "report"}
 
 
 def test_a_new_kind_of_soup_runs_nothing_again(edited):
@@ -109,7 +109,7 @@ def test_a_helper_of_two_kinds_of_soup_runs_the_soups_of_both_and_no_other(edite
 
 def test_an_operator_in_scoring_runs_the_stages_that_score(edited):
     edited.edit_code("wsoup/core/scoring.py", "wins = own > best", "wins = own < best")
-    scored = {"score@words", "score@descriptors", "soup@word", "soup@descriptor", "head@both", "survey", "evaluate"}
+    scored = {"score@words", "score@descriptors", "soup@word", "soup@descriptor", "head@ridge", "survey", "evaluate"}
     assert running(edited) == scored | {name for name in TRAINED if name.startswith("evaluate_tuned")}
 
 
@@ -164,7 +164,7 @@ STAGES = {
     "score": (["words"], ("score", {"shard": 1}), "unknown key 'score.shard'; did you mean 'shard_size'?"),
     "soup": (["word"], ("soups.word", {"k0": 9, "k1": 10**6}), "k1 is 1000000 but the pool words holds 13"),
     "finetune": (["ce"], ("finetune", {"ema": 2}), "finetune.ema: 2 is not valid"),
-    "head": (["both"], ("heads.both", {"kind": "x"}), "heads.both"),
+    "head": (["ridge"], ("heads.ridge", {"kind": "x"}), "heads.ridge"),
     "evaluate": ([], ("evaluate", {"m": [0]}), "evaluate.m.0: 0 is not valid"),
     "report": ([], ("soups.word", {"k2": 1}), "unknown key 'soups.word.k2'; did you mean 'k1'?"),  # of any section
 }

@@ -167,21 +167,21 @@ def test_unknown_revisions_and_revisions_without_a_report_are_named(loop):
 
 
 FED = [
-    ("soups.word.k0", 9, ["word soup", "coop_diverse", "head both"]),
-    ("soups.word.k1", 9, ["word soup", "coop_diverse", "head both"]),
-    ("soups.word.patience", 9, ["word soup", "coop_diverse", "head both"]),
-    ("soups.word.m", 9, ["word soup", "coop_diverse", "head both"]),
+    ("soups.word.k0", 9, ["word soup", "coop_diverse", "head ridge"]),
+    ("soups.word.k1", 9, ["word soup", "coop_diverse", "head ridge"]),
+    ("soups.word.patience", 9, ["word soup", "coop_diverse", "head ridge"]),
+    ("soups.word.m", 9, ["word soup", "coop_diverse", "head ridge"]),
     ("soups.descriptor.m", 9, ["descriptor soup"]),
     ("finetune.methods.coop_diverse.loss.lambda", 0.5, ["coop_diverse"]),
     ("finetune.methods.coop_diverse.loss.teacher_logit_scale", 20, ["coop_diverse"]),
     ("finetune.methods.ce.learning_rate", 0.5, ["ce"]),
     ("finetune.iterations", 9, ["coop_diverse", "ce"]),
-    ("heads.both.kind", "ridge", ["head both"]),
-    ("datasets.other.template", "art of a {}.", ["word soup", "coop_diverse", "head both"]),
-    ("fewshot.shots", 1, ["word soup", "coop_diverse", "head both"]),
-    ("seeds", [1, 2, 3], ["word soup", "coop_diverse", "head both"]),
+    ("heads.ridge.kind", "prototypes", ["head ridge"]),
+    ("datasets.other.template", "art of a {}.", ["word soup", "coop_diverse", "head ridge"]),
+    ("fewshot.shots", 1, ["word soup", "coop_diverse", "head ridge"]),
+    ("seeds", [1, 2, 3], ["word soup", "coop_diverse", "head ridge"]),
     ("evaluate.baseline_m", 1, ["random texts", "Waffle"]),
-    ("report.gallery", 1, ["word soup", "coop_diverse", "head both"]),
+    ("report.gallery", 1, ["word soup", "coop_diverse", "head ridge"]),
 ]
 
 

@@ -36,7 +36,7 @@ def halves(tmp_path_factory: pytest.TempPathFactory, tiny_encoder_files: dict[st
             call_stage("score", pool)
             call_stage("soup", soup)
         call_stage("finetune", "coop_diverse")
-        call_stage("head", "both")
+        call_stage("head", "ridge")
         call_stage("survey")
         call_stage("evaluate")
         call_stage("evaluate_tuned", "coop_diverse")

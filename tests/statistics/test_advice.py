@@ -35,9 +35,8 @@ def test_a_head_wins_a_doubt_and_the_sentence_says_so():
     said = "Use the head: 65.3 %; the class name (65.5 %) is not reliably ahead."
     assert (behind.use, behind.sentence) == ("head", said)
     assert advised(class_name=131, soup=100, head=129).use == "head", "two images and no more"
-    assert advised(class_name=131, soup=100, head=127).use == "class name", (
-        "four images, of which half a standard error is one"
-    )
+    assert advised(class_name=131, soup=100, head=127).use == "head", "four images: two, and a standard error of two"
+    assert advised(class_name=131, soup=100, head=126).use == "class name"
     assert advised(class_name=100, templates=131, soup=130).use == "templates"
 
 

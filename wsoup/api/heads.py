@@ -26,7 +26,7 @@ def fit_head(
     model: object,
     tokenizer: Tokenizer,
     soup: Soup | None = None,
-    kind: str = "both",
+    kind: str = "ridge",
     template: Template | None = None,
     precision: Precision = "fp32",
     encoder: EncoderNames | None = None,
@@ -44,7 +44,7 @@ def fit_head(
             names in sorted order).
         model, tokenizer: an open_clip model, or any object with `encode_text`, and its tokenizer.
         soup: whose texts the head builds on (default: the class name alone).
-        kind: ``"prototypes"``, ``"ridge"``, ``"both"`` (the default), their mean, or ``"means"``, class means without
+        kind: ``"ridge"`` (the default), ``"prototypes"``, ``"both"``, their mean, or ``"means"``, class means without
             texts; see `wsoup.heads.kinds`.
         template: prompt template with one ``{}`` (default: the soup's).
         precision: of the text features: fp32 (the default), bf16, fp16 (autocast) or reference.

@@ -1,10 +1,10 @@
 """Choose a head's hyperparameters by leave-one-shot-out.
 
-Fold j leaves out shot j of each class. Among a kind's settings whose left-out accuracy is the best or hardly below it,
-the most probable wins: its log loss at its best temperature speaks for all left-out images, and a prior for what the
-texts know (`wsoup.heads.prior`). So with few images a head stays near its texts, and with many the prior fades. A class
-whose only image cannot be left out is not known to follow the others: the share of such classes is taken off the
-images' say. Ties go to the first setting. No function here sees any other image.
+Fold j leaves out shot j of each class. Of a kind's settings the most probable wins: its log loss at its best
+temperature speaks for all left-out images, and a prior for what the texts know (`wsoup.heads.prior`). So with few
+images a head stays near its texts, and with many the prior fades. A class whose only image cannot be left out is not
+known to follow the others: the share of such classes is taken off the images' say. Ties go to the first setting. No
+function here sees any other image.
 """
 
 import math
@@ -20,9 +20,7 @@ from wsoup.heads.fewshot import FewShot
 from wsoup.heads.kinds import PARTS, LeftOut, Setting
 from wsoup.heads.prior import photos_per_text
 
-SLACK = 3.0
-"""Standard errors below the most right answers from which a setting is out of the question."""
-SPREAD = 1.0
+SPREAD = 0.7
 """Standard deviation of the prior of the log of how many photos a text counts as."""
 NOTHING_LEFT_OUT = "no class has two images to leave one out: settings for one shot, uncalibrated probabilities"
 
@@ -112,21 +110,15 @@ def _best_setting(shots: FewShot, *, kind: type[Setting], expected: float, table
     left_out = kind.left_out(shots)
     if not len(labels):
         return _Choice(kind.of(expected), left_out)
-    # First all settings are counted, block by block. Then logits are made again for those that are left.
-    n_correct = dict.fromkeys(kind.settings(), 0)
-    for setting, rows, logits in left_out.logits(kind.settings()):
-        n_correct[setting] += int((logits.argmax(dim=1) == shots.labels[rows]).sum())
-    enough = max(count - slack(count, n_images=len(labels)) for count in n_correct.values())
     candidates = []
-    for setting, count in n_correct.items():
-        if count >= enough:
-            part = _Choice(setting, left_out)
-            table.zero_()
-            _add_left_out(table, shots, part=part, scale=1.0)
-            temperature = fit_temperature(table, labels)
-            distance = math.log(setting.photos_per_text / expected) / SPREAD
-            cost = evidence(table, shots, temperature=temperature) + distance**2 / 2
-            candidates.append(replace(part, temperature=temperature, cost=cost))
+    for setting in kind.settings():
+        part = _Choice(setting, left_out)
+        table.zero_()
+        _add_left_out(table, shots, part=part, scale=1.0)
+        temperature = fit_temperature(table, labels)
+        distance = math.log(setting.photos_per_text / expected) / SPREAD
+        cost = evidence(table, shots, temperature=temperature) + distance**2 / 2
+        candidates.append(replace(part, temperature=temperature, cost=cost))
     return min(candidates, key=lambda one: one.cost)
 
 
@@ -171,11 +163,3 @@ def _answers(logits: Tensor, *, temperature: float) -> tuple[Tensor, Tensor]:
         probabilities = (logits[block] / temperature).softmax(dim=1)
         confidences[block], predictions[block] = probabilities.max(dim=1)
     return confidences, predictions
-
-
-def slack(n_correct: int, *, n_images: int) -> float:
-    """Difference of counts from which a setting is out of the question: three standard errors."""
-    # As if one image were wrong, or right, where all or none are: such a share would have no standard error.
-    share = min(max(n_correct, 1), n_images - 1) / n_images
-    variance = n_images * share * (1 - share)
-    return SLACK * math.sqrt(variance)

@@ -62,7 +62,7 @@ WORDS = 64
 """Words in the soup."""
 HEAD_FILES = {CLASS_MEANS: "class_means.safetensors", HEAD: "head.safetensors"}
 """Rows that have seen labelled photos, and their files: class means are a head, too, of a kind without texts."""
-HEAD_KINDS = {CLASS_MEANS: "means", HEAD: "both"}
+HEAD_KINDS = {CLASS_MEANS: "means", HEAD: "ridge"}
 CONFIDENCE = 0.95
 COPIES = "are left out as copies of others"
 CLASS_NAME = "class name"

@@ -1,7 +1,7 @@
 """Which of several classifiers to use on images like these: one decision for a folder of photos and for a whole run.
 
 Rows compete on the same held-out images, from the simplest to the most costly: class name, templates, soup, head. The
-head is named unless another row is ahead of it by more than two images and half a standard error of their paired
+head is named unless another row is ahead of it by more than two images and a standard error of their paired
 difference; otherwise the best row is, and of equal ones the simplest. Held-out photos are few where shots are few, and
 a head that has seen such photos is mostly better on new ones, so a doubt counts for it.
 
@@ -28,7 +28,7 @@ from wsoup.statistics.words import in_words, is_or_are, magnitude
 
 HEAD = "head"
 """The row that has seen labelled images of the same classes."""
-CLOSE = 0.5
+CLOSE = 1.0
 """Standard errors by which another row must be ahead of it, beside `IMAGES`."""
 IMAGES = 2
 """Images by which it must be ahead, too: among a dozen photos two are chance."""
