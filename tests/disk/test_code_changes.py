@@ -115,7 +115,7 @@ def test_a_training_edited_between_two_iterations_starts_over(miniature):
     running.send(signal.SIGKILL)
     running.wait()
     assert not miniature.left("finetune@ce")
-    with edited(miniature, "wsoup/finetune/averages.py", "1 - self.ema", "1 - self.ema**2"):
+    with edited(miniature, "wsoup/finetune/averages.py", "iteration: 1 - ema", "iteration: 1 - ema**2"):
         printed = miniature.run("finetune@ce")
         assert CHANGED in printed
         assert miniature.digest("finetune@ce") != miniature.undisturbed["finetune@ce"]

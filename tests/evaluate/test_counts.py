@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from wsoup.core.class_texts import normalize
 from wsoup.evaluate import class_means
 from wsoup.evaluate.answers import answer
-from wsoup.evaluate.class_means import mean_texts, mean_weights
+from wsoup.evaluate.class_means import mean_texts, mean_weights, plan_texts
 from wsoup.evaluate.classifiers import class_rows
 from wsoup.evaluate.counts import SCHEMA, answers_of, count, evaluate, tokens_stored
 from wsoup.evaluate.rows import Material, Row
@@ -154,9 +154,7 @@ def test_null_tokens_follow_a_rows_own_formula(texts, tests):
     assert not torch.allclose(*features, atol=1e-3)
 
 
-def test_a_resume_key_holds_everything_that_decides_a_block(texts, tests, monkeypatch):
-    kept = []
-    monkeypatch.setattr(class_means, "_finished", lambda parts, run, label: kept.append(parts) or {})
+def test_a_resume_key_holds_everything_that_decides_a_block(texts, tests):
     rows = [
         Row("s", (1,), ("old",), offsets=(3,)),
         Row("s", (1,), ("new",), offsets=(3,)),
@@ -165,10 +163,9 @@ def test_a_resume_key_holds_everything_that_decides_a_block(texts, tests, monkey
     ]
     for prompts in ([["a cat."]], [["a dog."]]):
         rows.append(Row("gpt", (1,), prompts=prompts * 3, dataset="photo"))
-    for row, some in [*((row, tests[:1]) for row in rows), (rows[0], tests[2:])]:
-        with pytest.raises(KeyError):  # nothing was computed
-            mean_texts([row], tests=some, text_encoder=texts, run=object())
-    keys = [json.dumps([part.inputs for part in parts.values()]) for parts in kept]
+    plans = [plan_texts([row], tests=tests[:1], text_encoder=texts) for row in rows]
+    plans.append(plan_texts([rows[0]], tests=tests[2:], text_encoder=texts))
+    keys = [json.dumps([part.inputs for part in plan.parts.values()]) for plan in plans]
     assert len(set(keys)) == 7
 
 

@@ -76,7 +76,7 @@ def test_descriptors_of_a_json_file_are_sorted_with_their_final_period(tmp_path:
 def test_an_empty_pool_or_one_with_repetitions_is_refused(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(PoolError, match=message):
         pools.descriptors([write(tmp_path / "d.txt", text)])
-    with pytest.raises(PoolError, match=r"candidates.descriptors: no descriptors in .*d.json"):
+    with pytest.raises(PoolError, match=r"candidates.descriptors: no texts in .*d.json"):
         pools.descriptors([write(tmp_path / "d.json", "{}")])
 
 

@@ -63,8 +63,8 @@ class MainRow:
 
 
 def main_table(run: FinishedRun) -> list[list[MainRow]]:
-    """The table in groups: texts without a search, soups, what was trained on the source's images, weighed texts."""
-    groups = [_baselines(run), _soups(run), _trained(run), _weighed(run)]
+    """The table in groups: texts without a search, soups, and what was trained on the source's images."""
+    groups = [_baselines(run), _soups(run), _trained(run)]
     return [group for group in groups if group]
 
 
@@ -138,8 +138,8 @@ def _trained(run: FinishedRun) -> list[MainRow]:
     return rows
 
 
-def _weighed(run: FinishedRun) -> list[MainRow]:
-    """Templates, random texts and the run's soup, with weights from the test images."""
+def weighed_rows(run: FinishedRun) -> list[MainRow]:
+    """A table of its own: templates, random texts and the run's soup, with weights from the test images."""
     shown = (*WEIGHED, row_name(run.judged.soup))
     rows = []
     for row in run.results.table:

@@ -21,7 +21,7 @@ from wsoup.disk.files import Artifacts
 from wsoup.report.answer import RunAnswer
 from wsoup.report.figures import figures
 from wsoup.report.labels import soup_title
-from wsoup.report.main_table import main_table, shown_roles
+from wsoup.report.main_table import main_table, shown_roles, weighed_rows
 from wsoup.report.on_page import on_page
 from wsoup.report.pictures import gallery, worst_errors
 from wsoup.report.ran import NOT_EVIDENCE, datasets_by_role, encoder, is_drawn, test_images
@@ -74,6 +74,7 @@ def write_page(path: str | Path, *, root: str | Path = ".", title: str = TITLE) 
         "facts": _facts(record, root=artifacts.root),
         "places": shown_roles(run),
         "main_table": main_table(run),
+        "weighed_rows": weighed_rows(run),
         "soup": _soup(record),
         "members": [member or "(class name alone)" for member in record.members[:MEMBERS_SHOWN]],
         "sentences": _sentences(run),
