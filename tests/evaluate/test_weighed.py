@@ -10,11 +10,12 @@ import torch
 from evaluate_cases import NAMES, evaluate_params, images
 from heads_cases import on_a_circle
 
+from wsoup.core import text_scores
 from wsoup.core.autoclip import autoclip_scores
 from wsoup.core.modes import WEIGHINGS
 from wsoup.core.scoring import AtOnce
 from wsoup.core.zpe import sureness, zpe_bias, zpe_selection, zpe_weights
-from wsoup.evaluate import testsets, weighed
+from wsoup.evaluate import testsets
 from wsoup.evaluate.class_means import Classifiers, mean_texts
 from wsoup.evaluate.classifiers import class_rows, pretrained_rows
 from wsoup.evaluate.counts import count, evaluate
@@ -89,7 +90,7 @@ def test_blocks_of_images_change_nothing(texts, tests, monkeypatch):
     made = mean_texts([SOUP], tests=tests, text_encoder=texts, weighed=[SOUP])
     whole = right_images(weighed_answers(made, tests=tests, bank=bank))
     monkeypatch.setattr(testsets, "ROWS_PER_SHARD", 16)
-    monkeypatch.setattr(weighed, "suited_to", lambda device: AtOnce(scores=30))
+    monkeypatch.setattr(text_scores, "suited_to", lambda device: AtOnce(scores=30))
     assert right_images(weighed_answers(made, tests=tests, bank=bank)).equals(whole)
 
 

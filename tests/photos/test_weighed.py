@@ -15,6 +15,7 @@ from small_world import COLOURS, write_image_folder
 
 from wsoup.core.autoclip import autoclip_scores, autoclip_weights
 from wsoup.core.member import Member
+from wsoup.core.scoring import AtOnce
 from wsoup.core.soup import Soup
 from wsoup.images.decode import load_rgb
 from wsoup.images.pixels import encode_pixels
@@ -69,7 +70,7 @@ def test_photos_answered_a_block_at_a_time_have_the_same_logits(monkeypatch):
     classifier = WeighedClassifier(list("abcd"), torch.eye(8, 4), 1.0, members=texts)
     whole = classifier.logits(features)
     assert classifier.logits(features[:0]).shape == (0, 4)
-    monkeypatch.setattr("wsoup.photos.classify.SCORES_AT_ONCE", 24)  # two photos
+    monkeypatch.setattr("wsoup.core.text_scores.suited_to", lambda device: AtOnce(scores=24))  # two photos
     torch.testing.assert_close(classifier.logits(features), whole)
 
 

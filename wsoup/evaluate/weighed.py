@@ -15,7 +15,7 @@ from torch import Tensor
 from wsoup.core.autoclip import autoclip_scores
 from wsoup.core.class_texts import ClassTexts
 from wsoup.core.modes import WEIGHINGS, Weighing
-from wsoup.core.scoring import suited_to
+from wsoup.core.text_scores import images_at_once, text_scores
 from wsoup.core.zpe import sureness, zpe_bias, zpe_selection, zpe_weights
 from wsoup.evaluate.answers import Answers, InMode, at_table_size
 from wsoup.evaluate.class_means import Classifiers
@@ -75,7 +75,7 @@ def weighed_answers(classifiers: Classifiers, *, tests: Sequence[TestSet], bank:
         for row, members in classifiers.weighed_of(test):
             rows.append(row)
             for way, score in scorers(members, test=test, mean_image=mean_image, bank=bank).items():
-                by_way[way].append(_count(score, test=test, images_at_once=_images_at_once(members)))
+                by_way[way].append(_count(score, test=test, at_once=images_at_once(members)))
         if rows:
             by_mode: dict[str, InMode] = {way: _in_mode(counted) for way, counted in by_way.items()}
             answers.append(Answers(test, rows, range(len(rows)), by_mode))
@@ -88,7 +88,7 @@ def scorers(members: Tensor, *, test: TestSet, mean_image: Tensor, bank: Bank) -
     weighted = ClassTexts.of_members(members, weights=zpe_weights(of_texts)).mean
     selected = ClassTexts.of_members(members, weights=zpe_selection(of_texts)).mean
     return {
-        "autoclip": lambda images: autoclip_scores(_scores(images, members)),
+        "autoclip": lambda images: autoclip_scores(text_scores(images, members)),
         "zpe": lambda images: images @ weighted.T,
         "zpe_selection": lambda images: images @ selected.T,
     }
@@ -98,28 +98,16 @@ def _zpe_scores(members: Tensor, *, test: TestSet, mean_image: Tensor, bank: Ban
     """ZPE's score of each text, in logits: (M,)."""
     bias = zpe_bias(members, mean_image=mean_image, mean_of_bank=bank.mean_image)
     total = torch.zeros(len(members), dtype=torch.float64, device=members.device)
-    for _, images in _blocks(test, images_at_once=_images_at_once(members)):
-        total += sureness(_scores(images, members), bias=bias).double().sum(dim=0)
+    for _, images in _blocks(test, at_once=images_at_once(members)):
+        total += sureness(text_scores(images, members), bias=bias).double().sum(dim=0)
     return bank.logit_scale * (total / len(test.labels)).float()
 
 
-def _scores(images: Tensor, members: Tensor) -> Tensor:
-    """Cosines of images with every text: (n, D), (M, C, D) -> (n, M, C)."""
-    n_texts, n_classes, _ = members.shape
-    return (images @ members.flatten(0, 1).T).view(len(images), n_texts, n_classes)
-
-
-def _images_at_once(members: Tensor) -> int:
-    """Images whose scores with all texts fit into memory."""
-    n_texts, n_classes, _ = members.shape
-    return max(1, suited_to(members.device).scores // (n_texts * n_classes))
-
-
-def _blocks(test: TestSet, *, images_at_once: int) -> Iterator[tuple[slice, Tensor]]:
+def _blocks(test: TestSet, *, at_once: int) -> Iterator[tuple[slice, Tensor]]:
     """All images in order, so many at a time: their place and features (n, D)."""
     for block, images in test.blocks():
-        for start in range(0, len(images), images_at_once):
-            part = images[start : start + images_at_once]
+        for start in range(0, len(images), at_once):
+            part = images[start : start + at_once]
             first = block.start + start
             yield slice(first, first + len(part)), part
 
@@ -139,12 +127,12 @@ class _Counted(NamedTuple):
     right: bytes
 
 
-def _count(score: Score, *, test: TestSet, images_at_once: int) -> _Counted:
+def _count(score: Score, *, test: TestSet, at_once: int) -> _Counted:
     n_images, n_classes = len(test.labels), len(test.class_names)
     right = torch.zeros(n_images, dtype=torch.bool, device=test.labels.device)
     own_total = 0.0
     total = 0.0
-    for block, images in _blocks(test, images_at_once=images_at_once):
+    for block, images in _blocks(test, at_once=at_once):
         labels = test.labels[block]
         scores = score(images)
         right[block] = scores.argmax(dim=1) == labels

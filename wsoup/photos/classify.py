@@ -15,6 +15,7 @@ from wsoup.core.class_texts import ClassTexts, normalize
 from wsoup.core.member import Member
 from wsoup.core.modes import Mode
 from wsoup.core.soup import Soup
+from wsoup.core.text_scores import images_at_once, text_scores
 from wsoup.evaluate.baselines import ensemble_prompts
 from wsoup.heads.head import Head
 from wsoup.heads.zero_shot import class_texts, member_texts, prompt_texts, soup_texts
@@ -29,8 +30,6 @@ from wsoup.towers.models import ensemble_templates
 
 BUILT_IN = ("class_name", "templates")
 """Texts that need no soup file: the class name alone, and OpenAI's 80 templates."""
-SCORES_AT_ONCE = 1 << 24
-"""Cosines of photos with every single text in memory at a time (64 MiB)."""
 AT_ONCE = 4096
 """Photos whose probabilities are sorted together."""
 
@@ -201,10 +200,7 @@ class WeighedClassifier(Classifier):
 
     def logits(self, features: Tensor) -> Tensor:
         """(N, D) -> (N, C)."""
-        n_members, n_classes, _ = self.members.shape
-        texts = self.members.flatten(0, 1).T  # (D, M C)
         blocks = []
-        for images in features.split(max(1, SCORES_AT_ONCE // (n_members * n_classes))):
-            scores = (images @ texts).view(len(images), n_members, n_classes)
-            blocks.append(autoclip_scores(scores))
+        for images in features.split(images_at_once(self.members)):
+            blocks.append(autoclip_scores(text_scores(images, self.members)))
         return self.logit_scale * torch.cat(blocks)
