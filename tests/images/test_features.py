@@ -18,10 +18,10 @@ from wsoup.disk import cache_folder, store
 from wsoup.disk.shards import Owner
 from wsoup.disk.store import sha256_file
 from wsoup.evaluate import testsets
-from wsoup.evaluate.seen import seen_by
+from wsoup.evaluate.seen import plan_seen
 from wsoup.evaluate.testsets import TestSet
 from wsoup.images import shard, split
-from wsoup.images.embed import embed_images
+from wsoup.images.embed import plan_images
 from wsoup.images.features import Encoded
 from wsoup.images.shard import ImageList
 from wsoup.towers import features as stored_features
@@ -55,7 +55,7 @@ def listed(paths: list[str]) -> ImageList:
 
 def embed(encoder, images: ImageList, *, on_bad_image: str = "stop", batch_size: int = 2, **sizes: int):
     options = {"batch_size": batch_size, "on_bad_image": on_bad_image, "label": "test", "owner": OWNER, **sizes}
-    (embedded,) = embed_images({"only": encoder}, lists=[images], **options)
+    (embedded,) = plan_images({"only": encoder}, lists=[images], **options).embedded()
     return dataclasses.replace(embedded, features={"only": embedded.features["only"][:]})
 
 
@@ -101,7 +101,8 @@ def test_several_encoders_share_one_decoding(five_images, tiny_encoder, other, m
     monkeypatch.setattr(batches, "load_rgb", lambda path, **options: (read.append(path), load_rgb(path, **options))[1])
     lists = [listed(five_images[:3]), listed(five_images[3:])]
     encoders = {"one": tiny_encoder, "two": other}
-    embedded = embed_images(encoders, lists=lists, batch_size=2, on_bad_image="stop", label="test", owner=OWNER)
+    plan = plan_images(encoders, lists=lists, batch_size=2, on_bad_image="stop", label="test", owner=OWNER)
+    embedded = plan.embedded()
     assert sorted(Path(path).name for path in read) == five_images
     for images, both in zip(lists, embedded, strict=True):
         for name, encoder in encoders.items():
@@ -119,12 +120,13 @@ def test_test_sets_are_encoded_again_in_their_own_order(five_images, tiny_encode
     test = TestSet("x", "xd", "a {}.", ["a", "b"], torch.zeros(3, 16), labels, rows, {"root": "."})
     monkeypatch.setattr(tiny_encoder.model, "tunes_images", True, raising=False)
     run = Run(OWNER, "x", (7, 8), tiny_encoder, artifacts)
-    seen = seen_by(run, {7: tiny_encoder, 8: other}, tests=[test], batch_size=2)
+    seen = plan_seen(run, {7: tiny_encoder, 8: other}, tests=[test], batch_size=2).seen()
     whole = embed(tiny_encoder, images).features["only"]
     assert np.allclose(seen[7][0].image_features.numpy(), whole[rows], atol=1e-6)
     assert seen[8][0].labels is labels
     monkeypatch.setattr(testsets, "HELD_BYTES", 0)
-    ((block, features),) = seen_by(run, {7: tiny_encoder}, tests=[test], batch_size=2)[7][0].blocks()
+    again = plan_seen(run, {7: tiny_encoder}, tests=[test], batch_size=2).seen()
+    ((block, features),) = again[7][0].blocks()
     assert torch.equal(features[block], seen[7][0].image_features)
 
 
@@ -147,7 +149,7 @@ def test_memory_grows_neither_with_features_nor_with_an_object_for_each_image(in
         """Encode the first rows, or take the known ones from an earlier run, and write them."""
         images = ImageList(folder, pa.table({"path": order[:rows].astype(str), "digest": digests[:rows]}))
         options = {"batch_size": 20, "on_bad_image": "stop", "label": "test", "owner": OWNER}
-        (embedded,) = embed_images({"only": tiny_encoder}, lists=[images], **options)
+        (embedded,) = plan_images({"only": tiny_encoder}, lists=[images], **options).embedded()
         attributes = {"images": split._fingerprint(images.files["digest"])}
         written = ImageFeatures(embedded.features["only"], order[:rows], order[:rows], attributes)
         write_features(f"{folder}.zarr", written)

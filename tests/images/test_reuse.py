@@ -15,7 +15,7 @@ from wsoup.base.errors import ChangedError
 from wsoup.disk.files import PRETRAINED
 from wsoup.disk.shards import Owner
 from wsoup.images import batches
-from wsoup.images.embed import embed_images
+from wsoup.images.embed import plan_images
 from wsoup.images.features import Encoded
 from wsoup.images.shard import ImageList
 from wsoup.params.inputs import EmbedParams
@@ -45,7 +45,7 @@ def embed(
     options = {"batch_size": params.batch_size, "on_bad_image": params.on_bad_image, "label": "test", **sizes}
     images = ImageList(".", pa.table({"path": paths, "digest": digests}))
     owner = dataclasses.replace(owner, used=set())  # of this run
-    (embedded,) = embed_images({PRETRAINED: encoder}, lists=[images], owner=owner, **options)
+    (embedded,) = plan_images({PRETRAINED: encoder}, lists=[images], owner=owner, **options).embedded()
     embedded = dataclasses.replace(embedded, features={PRETRAINED: embedded.features[PRETRAINED][:]})
     owner.finished()
     return embedded, embedded.n_known

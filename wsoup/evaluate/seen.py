@@ -32,22 +32,6 @@ def encode_and_answer(
     return answers_of(classifiers, tests=tests, soups=soups)
 
 
-def seen_by(
-    run: Run, tuned: Mapping[int, Encoder], *, tests: Sequence[TestSet], batch_size: int
-) -> dict[int, Sequence[TestSet]]:
-    """The same datasets with the image features of each seed's model.
-
-    If any model tuned its image tower, every image is decoded once for the models of `SEEDS_AT_ONCE` seeds.
-
-    Args:
-        run: the run.
-        tuned: finetuned models by seed.
-        tests: datasets with features of the pretrained model; the images stay the same, so counts can be paired.
-        batch_size: images in one forward pass.
-    """
-    return plan_seen(run, tuned, tests=tests, batch_size=batch_size).seen()
-
-
 @dataclass(frozen=True)
 class Seeing:
     """How models of several seeds come to see the test images; nothing is encoded yet.
@@ -71,11 +55,11 @@ class Seeing:
         return shards
 
     def seen(self) -> dict[int, Sequence[TestSet]]:
-        """The datasets with the features of each seed's model; see `seen_by`."""
+        """The datasets with the features of each seed's model."""
         # Where only texts were trained, image features are the pretrained model's, and no file is read again.
         seen: dict[int, Sequence[TestSet]] = dict.fromkeys(self.seeds, self.tests)
         for plan in self.plans:
-            by_dataset = plan.embedded(label=LABEL)
+            by_dataset = plan.embedded()
             for seed in plan.encoders:
                 own = []
                 for test, embedded in zip(self.tests, by_dataset, strict=True):
@@ -86,7 +70,16 @@ class Seeing:
 
 
 def plan_seen(run: Run, tuned: Mapping[int, Encoder], *, tests: Sequence[TestSet], batch_size: int) -> Seeing:
-    """What `seen_by` computes; its arguments are the same."""
+    """The same datasets with the image features of each seed's model.
+
+    If any model tuned its image tower, every image is decoded once for the models of `SEEDS_AT_ONCE` seeds.
+
+    Args:
+        run: the run.
+        tuned: finetuned models by seed.
+        tests: datasets with features of the pretrained model; the images stay the same, so counts can be paired.
+        batch_size: images in one forward pass.
+    """
     plans: list[ImagePlan] = []
     if any(encoder.model.tunes_images for encoder in tuned.values()):
         lists = [_images(test, manifest=run.artifacts.manifest(test.name)) for test in tests]

@@ -15,7 +15,7 @@ import torch
 from wsoup.core.draws import named_generator
 from wsoup.evaluate.counts import evaluate
 from wsoup.evaluate.rows import Row, row_name
-from wsoup.evaluate.seen import encode_and_answer, seen_by
+from wsoup.evaluate.seen import encode_and_answer, plan_seen
 from wsoup.evaluate.testsets import TestSet
 from wsoup.finetune.tuned import load_tuned, snapshots_in
 from wsoup.towers.run import Run
@@ -70,7 +70,7 @@ def during_training(
     sample = sample_images(tests, size=trained["snapshots"]["images"])
     for iteration in iterations:
         tuned = load_tuned(folder, encoder=run.encoder, iteration=iteration)
-        seen = seen_by(run, {seed: tuned}, tests=sample, batch_size=batch_size)[seed]
+        seen = plan_seen(run, {seed: tuned}, tests=sample, batch_size=batch_size).seen()[seed]
         label = f"{method} seed {seed}, iteration {iteration}"
         answers = encode_and_answer(replace(run, encoder=tuned), rows=[row], tests=seen, label=label)
         for line in evaluate(answers, tokenizer=tuned.tokenizer, variant=method).to_pylist():

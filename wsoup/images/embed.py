@@ -159,10 +159,12 @@ class ImagePlan:
 
     Attributes:
         encoders: names of the image towers.
+        label: of the progress bar.
         finished: shards of earlier runs.
     """
 
     encoders: Sequence[str]
+    label: str
     finished: _Finished
     _listed: Sequence[_Listed]
     _parts: Sequence[_Part]
@@ -172,14 +174,18 @@ class ImagePlan:
         """Those of images that no earlier run has encoded."""
         return [part.shard for part in self._parts]
 
-    def embedded(self, *, label: str) -> list[Encoded]:
-        """The features of each list, once all shards are finished; raises as `embed_images`."""
+    def embedded(self) -> list[Encoded]:
+        """The features of each list, once all shards are finished.
+
+        Raises:
+            ChangedError, DataError: as `encode_files`; also DataError where no image of a list can be decoded.
+        """
         # Here it is only learned which images a shard holds. Its features are read a second time, a block at a time,
         # when they are written: 10^6 x 512 peak at 1.1 GiB that way, and at 7 GiB when all were kept from the first
         # reading.
-        payloads = finish_shards(self.shards, label=label, unit="image", ticks=True)
+        payloads = finish_shards(self.shards, label=self.label, unit="image", ticks=True)
         for part, payload in zip(self._parts, payloads, strict=True):
-            part.finish(payload, finished=self.finished, label=label)
+            part.finish(payload, finished=self.finished, label=self.label)
         return [listed.embedded(self.finished, encoders=self.encoders) for listed in self._listed]
 
 
@@ -193,7 +199,15 @@ def plan_images(
     owner: Owner,
     batches_per_shard: int = BATCHES_PER_SHARD,
 ) -> ImagePlan:
-    """What `embed_images` computes; its arguments are the same."""
+    """Plan the features of each list, as `encode_files` makes them, but for images that are known already.
+
+    Args:
+        encoders, batch_size, on_bad_image: as for `encode_files`.
+        lists: image files, for example of each dataset.
+        label: for the progress bar.
+        owner: owner of the resume state; features are read from its shards, until it is finished.
+        batches_per_shard: how much is saved at once; changes no feature.
+    """
     first = next(iter(encoders.values()))
     ids = {name: encoder.id for name, encoder in encoders.items()}
     at_once = first.images_at_once(batch_size)
@@ -213,41 +227,7 @@ def plan_images(
             # A digest of the names: the names of a million images would stay in memory with their shards.
             inputs = store.fingerprint([about, on_bad_image, *named.values()])
             parts.append(_Part(listed, places, Shard(owner, inputs, compute, size=len(places))))
-    return ImagePlan(list(encoders), finished, all_listed, parts)
-
-
-def embed_images(
-    encoders: Mapping[str, Encoder],
-    *,
-    lists: Sequence[ImageList],
-    batch_size: int,
-    on_bad_image: str,
-    label: str,
-    owner: Owner,
-    batches_per_shard: int = BATCHES_PER_SHARD,
-) -> list[Encoded]:
-    """`encode_files` for each list, but for images that are known already.
-
-    Args:
-        encoders, batch_size, on_bad_image: as for `encode_files`.
-        lists: image files, for example of each dataset.
-        label: for the progress bar.
-        owner: owner of the resume state; features are read from its shards, until it is finished.
-        batches_per_shard: how much is saved at once; changes no feature.
-
-    Raises:
-        ChangedError, DataError: as `encode_files`; also DataError where no image of a list can be decoded.
-    """
-    plan = plan_images(
-        encoders,
-        lists=lists,
-        batch_size=batch_size,
-        on_bad_image=on_bad_image,
-        label=label,
-        owner=owner,
-        batches_per_shard=batches_per_shard,
-    )
-    return plan.embedded(label=label)
+    return ImagePlan(list(encoders), label, finished, all_listed, parts)
 
 
 def _say_known(all_listed: Sequence[_Listed], *, label: str) -> None:

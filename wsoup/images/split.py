@@ -11,7 +11,7 @@ from wsoup.base.errors import DataError
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED, Artifacts
 from wsoup.disk.shards import Owner
-from wsoup.images.embed import embed_images
+from wsoup.images.embed import plan_images
 from wsoup.images.shard import ImageList
 from wsoup.params.inputs import EmbedParams, EncoderParams
 from wsoup.towers.encoder import load_encoder
@@ -28,7 +28,7 @@ def embed_split(dataset: str, *, split: str, encoder: EncoderParams, params: Emb
 
     Raises:
         MissingError: there is no manifest.
-        DataError: it lists no image of the split, or see `embed_images`.
+        DataError: it lists no image of the split, or see `ImagePlan.embedded`.
     """
     artifacts = Artifacts()
     manifest = store.require(artifacts.manifest(dataset), made_by=f"prepare@{dataset}")
@@ -37,7 +37,7 @@ def embed_split(dataset: str, *, split: str, encoder: EncoderParams, params: Emb
     if not len(rows):
         raise DataError(f"{manifest} lists no {split} images of {dataset}; check datasets.{dataset} in params.yaml")
     model = load_encoder(encoder)
-    (embedded,) = embed_images(
+    plan = plan_images(
         {PRETRAINED: model},
         lists=[images],
         batch_size=params.batch_size,
@@ -45,6 +45,7 @@ def embed_split(dataset: str, *, split: str, encoder: EncoderParams, params: Emb
         label=f"embed {dataset} {split}",
         owner=owner,
     )
+    (embedded,) = plan.embedded()
     features = embedded.features[PRETRAINED]
     kept = embedded.positions
     skipped = [text for _, text in sorted(embedded.skipped.items())]
