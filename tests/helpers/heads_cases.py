@@ -28,11 +28,13 @@ def few_shots(*, counts=(3, 3, 3, 3), size=6, seed=0, scale=20.0) -> FewShot:
 
 def left_out_logits(kind: type[Setting], shots: FewShot) -> dict[Setting, Tensor]:
     """Setting -> (n, C) logits by heads that have not seen an image's fold; NaN where an image is in none."""
-    settings = kind.settings()
-    tables = {setting: torch.full((len(shots.labels), shots.n_classes), torch.nan).double() for setting in settings}
-    for setting, rows, logits in kind.left_out(shots).logits(settings):
-        assert tables[setting][rows].isnan().all(), "an image comes once"
-        tables[setting][rows] = logits
+    left_out = kind.left_out(shots)
+    tables = {}
+    for setting in kind.settings():
+        tables[setting] = torch.full((len(shots.labels), shots.n_classes), torch.nan).double()
+        for rows, logits in left_out.logits(setting):
+            assert tables[setting][rows].isnan().all(), "an image comes once"
+            tables[setting][rows] = logits
     return tables
 
 

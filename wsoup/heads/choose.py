@@ -149,7 +149,7 @@ def evidence(logits: Tensor, shots: FewShot, *, temperature: float) -> float:
 def _add_left_out(table: Tensor, shots: FewShot, *, part: _Choice, scale: float) -> None:
     """Add a part's logits of the left-out images times a scale to a table of these images, (n, C)."""
     places = (shots.folds >= 0).cumsum(dim=0) - 1
-    for _, rows, logits in part.left_out.logits([part.setting]):
+    for rows, logits in part.left_out.logits(part.setting):
         table[places[rows]] += scale * logits
 
 

@@ -7,7 +7,7 @@ independent of the logit scale.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import Field
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
@@ -17,7 +17,7 @@ from wsoup.heads.fewshot import FewShot
 from wsoup.heads.prototypes import ClassMeans, Prototypes
 from wsoup.heads.ridge import Ridge
 
-AnySetting = TypeVar("AnySetting")
+AnySetting = TypeVar("AnySetting", contravariant=True)
 
 
 class LeftOut(Protocol[AnySetting]):
@@ -27,12 +27,12 @@ class LeftOut(Protocol[AnySetting]):
     blocks of images.
     """
 
-    def logits(self, settings: Sequence[AnySetting]) -> Iterator[tuple[AnySetting, Tensor, Tensor]]:
+    def logits(self, setting: AnySetting) -> Iterator[tuple[Tensor, Tensor]]:
         """The logits of each image by heads that have not seen its fold.
 
         Yields:
-            A setting, rows of images (b,), and their logits (b, C). For each setting every image that is in a fold
-            comes once, and no other does; the order is that of least work.
+            Rows of images (b,), and their logits (b, C). Every image that is in a fold comes once, and no other does;
+            the order is that of least work.
         """
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 
 from torch import Tensor
 
@@ -79,7 +78,7 @@ class MeansLeftOut:
 class PrototypesLeftOut(MeansLeftOut):
     """`Prototypes` without each fold."""
 
-    def logits(self, settings: Sequence[Prototypes]) -> Iterator[tuple[Prototypes, Tensor, Tensor]]:
+    def logits(self, setting: Prototypes) -> Iterator[tuple[Tensor, Tensor]]:
         """See `wsoup.heads.kinds.LeftOut`."""
         shots = self.shots
         for fold, means in self.means():
@@ -87,8 +86,7 @@ class PrototypesLeftOut(MeansLeftOut):
                 features = shots.features[rows]
                 texts = shots.text_logits(features)
                 cosines = features @ means.T
-                for setting in settings:
-                    yield setting, rows, texts + shots.logit_scale * setting.weight * cosines
+                yield rows, texts + shots.logit_scale * setting.weight * cosines
 
 
 @dataclass(frozen=True)
@@ -123,9 +121,9 @@ class ClassMeans:
 class ClassMeansLeftOut(MeansLeftOut):
     """`ClassMeans` without each fold."""
 
-    def logits(self, settings: Sequence[ClassMeans]) -> Iterator[tuple[ClassMeans, Tensor, Tensor]]:
+    def logits(self, setting: ClassMeans) -> Iterator[tuple[Tensor, Tensor]]:
         """See `wsoup.heads.kinds.LeftOut`."""
         shots = self.shots
         for fold, means in self.means():
-            for setting, rows in product(settings, fold.split(BLOCK)):
-                yield setting, rows, shots.logit_scale * shots.features[rows] @ means.T
+            for rows in fold.split(BLOCK):
+                yield rows, shots.logit_scale * shots.features[rows] @ means.T

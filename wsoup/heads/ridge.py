@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -68,16 +68,16 @@ class RidgeLeftOut:
 
     shots: FewShot
 
-    def logits(self, settings: Sequence[Ridge]) -> Iterator[tuple[Ridge, Tensor, Tensor]]:
+    def logits(self, setting: Ridge) -> Iterator[tuple[Tensor, Tensor]]:
         """See `wsoup.heads.kinds.LeftOut`."""
         size = self.shots.features.shape[1]
         for fold in self.shots.rows_of_folds:
             if len(fold) <= size:
-                yield from self._corrected(settings, fold=fold)
+                yield fold, self._corrected(setting, fold=fold)
             else:
-                yield from self._refitted(settings, fold=fold)
+                yield from self._refitted(setting, fold=fold)
 
-    def _corrected(self, settings: Sequence[Ridge], *, fold: Tensor) -> Iterator[tuple[Ridge, Tensor, Tensor]]:
+    def _corrected(self, setting: Ridge, *, fold: Tensor) -> Tensor:
         """Target minus prediction is (I - H_BB)^-1 (R - H R)_B for the fold B, with H = X (X'X + lambda I)^-1 X'."""
         shots = self.shots
         texts = shots.text_logits(shots.features[fold])
@@ -85,21 +85,19 @@ class RidgeLeftOut:
         roots = shots.weights[fold].sqrt()
         spectrum = self._spectrum
         basis = spectrum.basis[fold]
-        for setting in settings:
-            gained = basis * spectrum.gains(setting.penalty)
-            system = _add_diagonal(-gained @ basis.T, 1.0)
-            error = torch.linalg.solve(system, residual - gained @ spectrum.residual)
-            # X and R were multiplied by the roots of the weights; logits are of the images themselves.
-            yield setting, fold, texts + (residual - error) / roots
+        gained = basis * spectrum.gains(setting.penalty)
+        system = _add_diagonal(-gained @ basis.T, 1.0)
+        error = torch.linalg.solve(system, residual - gained @ spectrum.residual)
+        # X and R were multiplied by the roots of the weights; logits are of the images themselves.
+        return texts + (residual - error) / roots
 
-    def _refitted(self, settings: Sequence[Ridge], *, fold: Tensor) -> Iterator[tuple[Ridge, Tensor, Tensor]]:
+    def _refitted(self, setting: Ridge, *, fold: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         """Subtract the fold's images from the moments."""
         of_fold = _Moments.of(self.shots, fold)
         of_others = _Moments(self._moments.gram - of_fold.gram, self._moments.sums - of_fold.sums)
-        for setting in settings:
-            weights = of_others.head(self.shots, penalty=setting.penalty)
-            for rows in fold.split(BLOCK):
-                yield setting, rows, self.shots.features[rows] @ weights
+        weights = of_others.head(self.shots, penalty=setting.penalty)
+        for rows in fold.split(BLOCK):
+            yield rows, self.shots.features[rows] @ weights
 
     @cached_property
     def _moments(self) -> _Moments:
