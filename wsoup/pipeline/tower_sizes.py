@@ -38,10 +38,15 @@ class Towers:
         return self.text.layers * _block(self.text)
 
     @property
+    def _side(self) -> int:
+        """The longer side of an image in pixels."""
+        size = self.vision.image_size
+        return size if isinstance(size, int) else max(size)
+
+    @property
     def image_tokens(self) -> int:
         """Tokens of one image: its patches and the class token."""
-        size = self.vision.image_size if isinstance(self.vision.image_size, int) else max(self.vision.image_size)
-        return int((size // (self.vision.patch_size or 16)) ** 2 + 1)
+        return int((self._side // (self.vision.patch_size or 16)) ** 2 + 1)
 
     @property
     def image_blocks(self) -> int:
@@ -54,8 +59,7 @@ class Towers:
         """FLOPs of one image: a ViT's patches go through its blocks; a ResNet is compared with RN50."""
         vision = self.vision
         if isinstance(vision.layers, list):
-            size = vision.image_size if isinstance(vision.image_size, int) else max(vision.image_size)
-            return RN50_FLOPS * sum(vision.layers) / 16 * (vision.width / 64) ** 2 * (size / 224) ** 2
+            return RN50_FLOPS * sum(vision.layers) / 16 * (vision.width / 64) ** 2 * (self._side / 224) ** 2
         return vision.layers * _block(vision) * self.image_tokens
 
     @property

@@ -77,8 +77,8 @@ class Encoder:
         return torch.autocast(self.device.type, dtype=self.dtype)
 
     @cached_property
-    def derived(self) -> dict[str, Any]:
-        """What was made from this one, each once: faster models."""
+    def derived(self) -> dict[str, nn.Module]:
+        """Models made from this one, each once."""
         return {}
 
     def images_at_once(self, batch_size: int) -> int:
