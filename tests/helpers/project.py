@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 
@@ -96,6 +97,18 @@ def call_stage(name: str, *item: str) -> None:
     owner = Owner.of(ROOT / "stages" / f"{name}.py", name="@".join([name, *item]))
     stage_module(name).main(owner, *item)
     shutil.rmtree(owner.folder, ignore_errors=True)
+
+
+def search_soups(datasets: Iterable[str]) -> None:
+    """The stages from the datasets to the soups `word` and `descriptor`, as `call_stage`."""
+    for name in datasets:
+        call_stage("prepare", name)
+        call_stage("embed", name)
+    for name in ("fewshot", "embed_train", "candidates", "evaluated"):
+        call_stage(name)
+    for pool, soup in (("words", "word"), ("descriptors", "descriptor")):
+        call_stage("score", pool)
+        call_stage("soup", soup)
 
 
 def copy_pipeline(folder: Path) -> None:

@@ -90,11 +90,8 @@ def finetuned(net: nn.Module, *, blocks: int, seed: int) -> nn.Module:
     return with_fast_images(other, dtype=None)
 
 
-def test_models_that_share_lower_blocks_pass_a_batch_through_them_once(monkeypatch):
-    net = model()
-    models = [finetuned(net, blocks=1, seed=seed) for seed in (1, 2, 3)]
-    batches = [pixels(), pixels().flip(0)]
-    alone = [features(m, x) for x in batches for m in models]
+def blocks_passed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many blocks each call of `PackedViT.run` passes a batch through, from now on."""
     passed, run = [], PackedViT.run
 
     def counted(self: PackedViT, x: torch.Tensor, *, first: int, stop: int) -> torch.Tensor:
@@ -102,6 +99,15 @@ def test_models_that_share_lower_blocks_pass_a_batch_through_them_once(monkeypat
         return run(self, x, first=first, stop=stop)
 
     monkeypatch.setattr(PackedViT, "run", counted)
+    return passed
+
+
+def test_models_that_share_lower_blocks_pass_a_batch_through_them_once(monkeypatch):
+    net = model()
+    models = [finetuned(net, blocks=1, seed=seed) for seed in (1, 2, 3)]
+    batches = [pixels(), pixels().flip(0)]
+    alone = [features(m, x) for x in batches for m in models]
+    passed = blocks_passed(monkeypatch)
     with sharing_blocks(models):
         together = [features(m, x) for x in batches for m in models]
     assert all(map(torch.equal, together, alone)), "byte for byte"
@@ -116,13 +122,7 @@ def test_models_of_two_methods_share_what_their_own_have_in_common(monkeypatch):
     models = [finetuned(net, blocks=blocks, seed=seed) for blocks in (1, 2) for seed in (1, 2)]
     x = pixels()
     alone = [features(m, x) for m in models]
-    passed, run = [], PackedViT.run
-
-    def counted(self: PackedViT, x: torch.Tensor, *, first: int, stop: int) -> torch.Tensor:
-        passed.append(stop - first)
-        return run(self, x, first=first, stop=stop)
-
-    monkeypatch.setattr(PackedViT, "run", counted)
+    passed = blocks_passed(monkeypatch)
     with sharing_blocks(models):
         assert all(map(torch.equal, [features(m, x) for m in models], alone)), "byte for byte"
     # The last block is no call of `run`: its class token alone is computed.

@@ -203,3 +203,16 @@ def test_before_the_first_run_every_stage_runs(tmp_path, monkeypatch, tiny_encod
     assert set(why.values()) == {"never run"}
     names = list(why)
     assert names.index("score@words") < names.index("soup@word") < names.index("evaluate") < names.index("report")
+
+
+def test_a_plan_divides_work_as_the_stages_do():
+    """It does not import them, and with them torch, so it has copies of their sizes."""
+    from wsoup.evaluate import class_means, seen
+    from wsoup.images import embed
+    from wsoup.pipeline import ahead, needs, needs_tuned
+    from wsoup.pipeline import plan as planning
+
+    assert needs.CLASS_PROMPTS == class_means.CLASS_PROMPTS
+    assert needs.BATCHES_PER_SHARD == embed.BATCHES_PER_SHARD
+    assert needs_tuned.SEEDS_AT_ONCE == seen.SEEDS_AT_ONCE
+    assert planning.MODELS_AT_ONCE == ahead.MODELS_AT_ONCE

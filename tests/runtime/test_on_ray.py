@@ -55,6 +55,15 @@ def square(shard: int) -> bytes:
     return str(shard**2).encode()
 
 
+def killed_once(folder: Path, shard: int) -> bytes:
+    """`square`, but the first worker that computes 2 kills itself."""
+    marker = folder / "killed"
+    if shard == 2 and not marker.exists():
+        marker.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return square(shard)
+
+
 def finished(task: Any, *, n: int, name: str = "test") -> list[int]:
     return [int(part) for part in finish_shards(shards_of(task, n=n, name=name), label=name, unit="shard")]
 
@@ -71,15 +80,7 @@ def test_shards_come_back_in_any_order_and_no_usage_statistics_are_sent(monkeypa
 
 
 def test_a_killed_worker_is_replaced(tmp_path, capsys):
-    marker = tmp_path / "killed"
-
-    def killed_once(shard: int) -> bytes:
-        if shard == 2 and not marker.exists():
-            marker.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return square(shard)
-
-    assert finished(killed_once, n=6) == [i**2 for i in range(6)]
+    assert finished(partial(killed_once, tmp_path), n=6) == [i**2 for i in range(6)]
     assert "a worker is gone (" in capsys.readouterr().err
 
 
@@ -349,15 +350,7 @@ def test_tasks_are_taken_one_at_a_time_and_may_follow_from_others():
 def test_a_taken_task_of_a_killed_worker_is_given_to_another(tmp_path, capsys):
     from wsoup.runtime import on_ray
 
-    marker = tmp_path / "killed"
-
-    def killed_once(shard: int) -> bytes:
-        if shard == 2 and not marker.exists():
-            marker.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return square(shard)
-
-    tasks = taken([partial(killed_once, i) for i in range(6)])
+    tasks = taken([partial(killed_once, tmp_path, i) for i in range(6)])
     results = {number: int(payload) for number, payload in on_ray.run_taken(tasks, label="taken")}
     assert results == {i: i**2 for i in range(6)}
     assert "taken: a worker is gone (" in capsys.readouterr().err

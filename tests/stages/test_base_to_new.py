@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from project import call_stage, miniature_params, write_miniature, write_params
+from project import call_stage, miniature_params, search_soups, write_miniature, write_params
 
 from wsoup.disk import store
 
@@ -27,14 +27,7 @@ def halves(tmp_path_factory: pytest.TempPathFactory, tiny_encoder_files: dict[st
         patch.chdir(root)
         patch.delenv("WSOUP_CACHE", raising=False)
         patch.setenv("WSOUP_DEVICE", "cpu")
-        for name in params["datasets"]:
-            call_stage("prepare", name)
-            call_stage("embed", name)
-        for name in ("fewshot", "embed_train", "candidates", "evaluated"):
-            call_stage(name)
-        for pool, soup in (("words", "word"), ("descriptors", "descriptor")):
-            call_stage("score", pool)
-            call_stage("soup", soup)
+        search_soups(params["datasets"])
         call_stage("finetune", "coop_diverse")
         call_stage("head", "ridge")
         call_stage("survey")

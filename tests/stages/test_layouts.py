@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 import yaml
 from miniature import build_coop, draw, write_huggingface
-from project import call_stage
+from project import call_stage, search_soups
 
 from wsoup.datasets.paper import PAPER
 from wsoup.disk import store
@@ -67,14 +67,7 @@ def _small(raw: dict[str, Any], *, encoder: dict[str, str]) -> dict[str, Any]:
 
 
 def _run(datasets: list[str]) -> None:
-    for name in datasets:
-        call_stage("prepare", name)
-        call_stage("embed", name)
-    for name in ("embed_train", "fewshot", "candidates", "evaluated"):
-        call_stage(name)
-    for pool, soup in (("words", "word"), ("descriptors", "descriptor")):
-        call_stage("score", pool)
-        call_stage("soup", soup)
+    search_soups(datasets)
     call_stage("evaluate")
 
 
