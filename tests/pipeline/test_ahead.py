@@ -80,7 +80,7 @@ def children(pid: int) -> list[int]:
 
 @pytest.mark.long
 def test_a_killed_worker_loses_its_shard_alone_and_a_killed_command_goes_on(first_run, tmp_path):
-    project = with_three_methods(first_run, tmp_path / "project", iterations=40)
+    project = with_three_methods(first_run, tmp_path / "project", iterations=200)
     command = (sys.executable, *AHEAD[1:], "finetune", "--workers", "2")
     running = project.start(*command, OMP_NUM_THREADS="1", PYTHONPATH=str(project.folder))
     try:
@@ -88,7 +88,12 @@ def test_a_killed_worker_loses_its_shard_alone_and_a_killed_command_goes_on(firs
             assert running.poll() is None
             time.sleep(0.01)
         kept = shards(project)
-        os.kill(children(running.pid)[0], signal.SIGKILL)
+        first = children(running.pid)
+        os.kill(first[0], signal.SIGKILL)
+        # Shards are short here: without waiting, enough may be there before anybody has noticed.
+        while not set(children(running.pid)) - set(first):
+            assert running.poll() is None
+            time.sleep(0.01)
         while len(shards(project)) < 3:
             assert running.poll() is None
             time.sleep(0.01)
