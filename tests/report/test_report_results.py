@@ -43,6 +43,14 @@ def test_soups_are_shown_whole_and_draws_at_the_configured_size():
     assert run.cells(PRETRAINED, BY_KEY["gpt_centroids"]) is None
 
 
+def test_a_row_with_prompts_by_class_has_its_own_number_of_texts_on_each_dataset():
+    """Three sentences a class on one dataset, two on another, and on a third as many as each class has."""
+    lines = both_seeds("cupl", {"dtd": (50, 50)}, m=3) + both_seeds("cupl", {"eurosat": (60, 60)}, m=2)
+    lines += both_seeds("cupl", {"imagenet": (70, 70)}, m=None)
+    cells = results(lines).cells(PRETRAINED, BY_KEY["cupl"])
+    assert cells.of(["dtd", "eurosat", "imagenet"]).tolist() == [[50.0, 50.0], [60.0, 60.0], [70.0, 70.0]]
+
+
 def test_the_offset_trick_has_separate_rows():
     lines = both_seeds("word_soup", {"dtd": (10, 10)}, m=2) + both_seeds("word_soup", {"dtd": (30, 30)}, m=2, offsets=6)
     run = results(lines)

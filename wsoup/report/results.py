@@ -192,11 +192,13 @@ class Results:
 
 
 def _of_size(lines: Sequence[Line], size: int | None) -> list[Line]:
-    """The lines of rows with so many members; None: of the largest size of each seed."""
+    """The lines of rows with so many members; None: of the largest size of each seed on each dataset."""
     if size is not None:
         return [line for line in lines if line.m == size]
-    # Soups may end with other numbers of members for other seeds: each is shown whole.
-    largest: dict[int, int] = {}
+    # Soups may end with other numbers of members for other seeds: each is shown whole. Rows with prompts by class have
+    # their own number of them on each dataset.
+    largest: dict[tuple[int, str], int] = {}
     for line in lines:
-        largest[line.seed] = max(line.m or 0, largest.get(line.seed, 0))
-    return [line for line in lines if (line.m or 0) == largest[line.seed]]
+        of = (line.seed, line.dataset)
+        largest[of] = max(line.m or 0, largest.get(of, 0))
+    return [line for line in lines if (line.m or 0) == largest[line.seed, line.dataset]]
