@@ -11,6 +11,7 @@ from project import Project
 from wsoup.base.errors import ChangedError, MismatchError
 from wsoup.disk import code
 from wsoup.params.graph import CODE, Param, Stage
+from wsoup.params.reading import read_yaml
 from wsoup.pipeline.code_file import as_yaml, check_code, check_code_unchanged, code_files
 
 SCORE = Stage("score@words", "python stages score", (Param(CODE, "score"),), (), ())
@@ -61,3 +62,12 @@ def test_a_stage_that_is_run_by_hand_after_an_edit_says_what_to_run(project: Pro
     assert refused.count("\n") == 1
     assert "run `dvc repro score@words`, which runs stage code before it" in refused
     run_stage(project.folder, "embed", "photo", root=project.folder)
+
+
+def test_a_digest_that_looks_like_a_number_stays_a_text(in_tmp):
+    """Of sixteen hex digits one may be an e and the others 0 to 9: a number to YAML 1.2, for DVC as for `wsoup`."""
+    digests = {"candidates": "4279269422e21659", "fewshot": "1234567890123456", "soup": {"top": "0123456789012345"}}
+    Path("code.yaml").write_bytes(as_yaml(digests))
+    assert read_yaml("code.yaml") == digests
+    usual = {"candidates": "37810dc214536cd8"}
+    assert as_yaml(usual).decode().endswith("candidates: 37810dc214536cd8\n")

@@ -6,6 +6,7 @@ then refuses to run, since DVC would record its results under the digest of othe
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -21,9 +22,16 @@ from wsoup.pipeline.unchanged import state_of
 HEAD = "# What the code of each stage means (stage `code`): a comment changes nothing here, an operator its stages.\n"
 
 
+class _Quoting(yaml.SafeDumper):
+    """PyYAML, which also quotes what YAML 1.2, as DVC reads it, takes for a number: 4279269422e21659 is infinite."""
+
+
+_Quoting.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[0-9]+(e[0-9]+)?$"), list("0123456789"))
+
+
 def as_yaml(digests: Mapping[str, object]) -> bytes:
     """The content of artifacts/code.yaml."""
-    return (HEAD + yaml.safe_dump(dict(digests))).encode()
+    return (HEAD + yaml.dump(dict(digests), Dumper=_Quoting)).encode()
 
 
 def digest_of(stage: Stage, *, stages: Path) -> str:
