@@ -257,6 +257,34 @@ def test_a_soup_carries_its_preprocessing(grey, tiny_encoder_files):
     assert [names.index(row["class"]) for row in rows_of(printed)] == json.loads(Path("expected.json").read_text())
 
 
+def test_texts_without_a_soup_take_the_preprocessing_of_the_options_or_of_the_section_about_that_model(
+    grey, tiny_encoder_files
+):
+    """A section about another model says nothing of it."""
+    names = ",".join(sorted(COLOURS))
+    options = ["classify", "new", "--soup", "class_name", "--classes", names]
+    named = where_of(tiny_encoder_files)
+    own = run(*options, *named)[1]
+    code, expected, errors = run(*options, *named, "--image-mean", ".5,.5,.5", "--image-std", ".5,.5,.5")
+    assert code == 0, errors
+    assert expected != own
+    section = {**tiny_encoder_files, "image_mean": [0.5] * 3, "image_std": [0.5] * 3}
+    Path("same.yaml").write_text(json.dumps({"encoder": section}))
+    assert run(*options, "--params", "same.yaml")[1] == expected
+    assert run(*options, *named, "--params", "same.yaml")[1] == expected
+    Path("other.yaml").write_text(json.dumps({"encoder": {**section, "model": "other-clip"}}))
+    assert run(*options, *named, "--params", "other.yaml")[1] == own
+    assert run(*options, *named[2:], "--params", "other.yaml")[1] == own
+
+
+def test_what_the_templates_take_of_a_template_is_said(grey, tiny_encoder_files):
+    options = ["classify", "new", "--classes", ",".join(sorted(COLOURS)), *where_of(tiny_encoder_files)]
+    line = "templates: of --template only what follows the class name is used"
+    assert line in run(*options, "--soup", "templates", "--template", "a sketch of a {}.")[2]
+    assert line not in run(*options, "--soup", "templates")[2]
+    assert line not in run(*options, "--soup", "class_name", "--template", "a sketch of a {}.")[2]
+
+
 def test_a_head_classifies_its_own_classes(grey, tiny_encoder_files):
     head = replace(wsoup.Head.load("head.safetensors"), temperature=3.0)
     head.save("head.safetensors")

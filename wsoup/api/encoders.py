@@ -105,6 +105,16 @@ class EncoderOptions:
                 "config) beside --pretrained FILE"
             )
 
+    def _may_be(self, known: Mapping[str, Any]) -> bool:
+        """Whether a section `encoder` is about the encoder of these options, or they name no model."""
+        given = self._given()
+        if "model" not in given:
+            return True
+        if self.pretrained is None:
+            return self.model is None and known.get("model") == given["model"]
+        same_weights = Path(self.pretrained).resolve() == Path(str(known.get("pretrained"))).resolve()
+        return known.get("model") == given["model"] and same_weights
+
     def _given(self) -> dict[str, Any]:
         given = {name: value for name, value in asdict(self).items() if value is not None}
         if self.config is None:
@@ -129,8 +139,12 @@ class EncoderOptions:
         return section
 
     def of_params(self, params: Path, *, device: str) -> Encoder:
-        """Load the encoder of a params.yaml, or the default one where there is none."""
-        defaults = DEFAULTS if self.model else _in_params(params) or DEFAULTS
+        """Load the encoder of a params.yaml, or the default one where there is none.
+
+        If these options name another model or other weights, the section says nothing of its preprocessing.
+        """
+        known = _in_params(params)
+        defaults = known if known and self._may_be(known) else DEFAULTS
         if defaults is DEFAULTS:
             self.check_for_a_new_encoder()
         return self.load(device=device, origin=str(params), defaults=defaults)

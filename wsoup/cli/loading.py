@@ -107,6 +107,8 @@ def load_classifier(
     if name in BUILT_IN:
         # The class name and the templates belong to no soup that could say how its encoder is loaded.
         encoder = options.of_params(params, device=device)
+        if name == "templates" and template is not None:
+            common.say(["templates: of --template only what follows the class name is used"])
         template = template or "a photo of a {}."
         return _built_in(name, class_names=names, template=template, encoder=encoder, weigh=weigh), lambda: encoder
     mode: Mode = "centroid"

@@ -41,6 +41,9 @@ def classify_command(
     model: common.Model = None,
     pretrained: common.Pretrained = None,
     config: common.Config = None,
+    image_mean: common.ImageMean = None,
+    image_std: common.ImageStd = None,
+    interpolation: common.Interpolation = None,
     device: common.Device = "auto",
     force: common.Force = False,
 ) -> None:
@@ -66,7 +69,7 @@ def classify_command(
             check_ending(file, kind, option=option)
     claim([("--out", out), ("--html", html)], inputs=[*photos, soup, classes], force=force)
     files, ignored = find_photos(photos)
-    options = EncoderOptions(model, pretrained, config)
+    options = EncoderOptions(model, pretrained, config, image_mean, image_std, interpolation)
     classifier, encoder = load_classifier(
         soup,
         classes=classes,

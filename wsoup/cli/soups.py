@@ -58,6 +58,9 @@ def soup_export(
     model: common.Model = None,
     pretrained: common.Pretrained = None,
     config: common.Config = None,
+    image_mean: common.ImageMean = None,
+    image_std: common.ImageStd = None,
+    interpolation: common.Interpolation = None,
     force: common.Force = False,
 ) -> None:
     """Export a soup for other software: exactly the texts that were measured, with template, comma and period.
@@ -79,7 +82,7 @@ def soup_export(
     if out is None:
         raise ParamsError(f"--format {form} is not text; give --out FILE.{form}")
     check_ending(out, f".{form}", option="--out")
-    options = EncoderOptions(model, pretrained, config)
+    options = EncoderOptions(model, pretrained, config, image_mean, image_std, interpolation)
     classifier, encoder = load_classifier(
         path, classes=classes, template=template, params=params, options=options, device="auto"
     )
