@@ -84,6 +84,25 @@ def test_a_class_may_have_another_key_than_its_name() -> None:
     assert by_class == {"smooth newt": ["a"], "newt": ["a"]}
 
 
+@pytest.mark.parametrize(
+    ("keys", "names", "says"),
+    [
+        (["cat"], ["owl"], "d.json has no sentences for class 'owl'"),
+        (["Cat", "CAT"], ["cat"], "may both be class 'cat'; rename one"),
+        (["cat"], ["Cat", "CAT"], "give each class a key that is exactly its name"),
+    ],
+)
+def test_sentences_are_not_sent_to_gpt_names_which_are_not_read_for_them(keys, names, says) -> None:
+    texts = {key: ["A thing."] for key in keys}
+    with pytest.raises(PoolError) as for_gpt:
+        gpt_classes.matched(texts, class_names=names, origin="d.json")
+    assert "gpt_names" in str(for_gpt.value)
+    with pytest.raises(PoolError) as raised:
+        gpt_classes.matched(texts, class_names=names, origin="d.json", key_of_file="sentences")
+    assert says in str(raised.value)
+    assert "gpt_names" not in str(raised.value)
+
+
 def test_an_unmatched_class_is_reported_with_the_nearest_keys() -> None:
     with pytest.raises(
         PoolError, match=r"d.json has no descriptors for class 'aple pie' \(1 of 2 .* nearest keys: 'apple_pie'"

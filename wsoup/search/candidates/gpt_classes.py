@@ -14,6 +14,8 @@ from wsoup.base.errors import PoolError
 from wsoup.params.inputs import ClassTextFile
 from wsoup.search.candidates.gpt import read_descriptors
 
+NAMED = "gpt_descriptors"
+"""The key of a dataset whose file may have other keys for some classes, which `gpt_names` names."""
 _ALIASES = ({"newt", "eft", "smoothnewt"}, {"tights", "maillot"}, {"missile", "projectile"}, {"sunglasses", "sunglass"})
 """Names for the same ImageNet class in different lists of its 1,000 names, folded."""
 _BETWEEN_WORDS = re.compile(r"(?<=\w)[\s_-]+(?=\w)|[\s_.,:;'’\"/()\[\]&]+")
@@ -27,7 +29,7 @@ def texts_of(given: ClassTextFile, *, class_names: Sequence[str]) -> dict[str, l
         MissingError, PoolError: as `read_descriptors` and `matched`.
     """
     texts = read_descriptors(given.path, wording=given.wording)
-    return matched(texts, class_names=class_names, origin=given.path, gpt_names=given.names)
+    return matched(texts, class_names=class_names, origin=given.path, gpt_names=given.names, key_of_file=given.key)
 
 
 def matched(
@@ -36,6 +38,7 @@ def matched(
     class_names: Sequence[str],
     origin: str,
     gpt_names: Mapping[str, str] = MappingProxyType({}),
+    key_of_file: str = NAMED,
 ) -> dict[str, list[str]]:
     """The descriptors of each class: of the key with its exact name, its folded name, or a known alias in ImageNet.
 
@@ -44,6 +47,7 @@ def matched(
         class_names: C names in label order.
         origin: the file, for messages.
         gpt_names: the key of some classes, if it is not their name (``datasets.<name>.gpt_names``).
+        key_of_file: the dataset's key that names the file, for messages: only with `NAMED` do `gpt_names` help.
 
     Raises:
         PoolError: a class has no key, and the nearest keys are suggested; two keys are a class's name, folded; or two
@@ -59,13 +63,13 @@ def matched(
         wanted = gpt_names.get(name, name)
         key = wanted
         if wanted not in descriptors:
-            key = _folded_key(wanted, keys_by_fold=keys_by_fold, origin=origin)
+            key = _folded_key(wanted, keys_by_fold=keys_by_fold, origin=origin, key_of_file=key_of_file)
         if key and name not in gpt_names:
             other = class_of_key.setdefault(key, name)
             if other != name:
                 raise PoolError(
-                    f"{origin}: classes {other!r} and {name!r} would both get the descriptors of key {key!r}; give "
-                    "each class a key that is exactly its name, or name their keys in the dataset's gpt_names"
+                    f"{origin}: classes {other!r} and {name!r} would both get the {_texts(key_of_file)} of key "
+                    f"{key!r}; give each class a key that is exactly its name{_or_named('their keys', key_of_file)}"
                 )
         key = key or _alias(folded(wanted), keys_by_fold=keys_by_fold)
         if not key:
@@ -73,11 +77,13 @@ def matched(
         else:
             by_class[name] = descriptors[key]
     if unmatched:
-        raise _unmatched(unmatched, n_classes=len(class_names), keys=descriptors, origin=origin)
+        raise _unmatched(
+            unmatched, n_classes=len(class_names), keys=descriptors, origin=origin, key_of_file=key_of_file
+        )
     return by_class
 
 
-def _folded_key(name: str, *, keys_by_fold: Mapping[str, Sequence[str]], origin: str) -> str:
+def _folded_key(name: str, *, keys_by_fold: Mapping[str, Sequence[str]], origin: str, key_of_file: str) -> str:
     """The file's one key that folds to the same as a class name; "" if there is none."""
     fold = folded(name)
     keys = keys_by_fold.get(fold, ())
@@ -85,8 +91,8 @@ def _folded_key(name: str, *, keys_by_fold: Mapping[str, Sequence[str]], origin:
         return ""
     if len(keys) > 1:
         raise PoolError(
-            f"{origin}: keys {keys[0]!r} and {keys[1]!r} may both be class {name!r}; rename one, or name the key of "
-            "this class in the dataset's gpt_names"
+            f"{origin}: keys {keys[0]!r} and {keys[1]!r} may both be class {name!r}; "
+            f"rename one{_or_named('the key of this class', key_of_file)}"
         )
     return keys[0]
 
@@ -102,7 +108,19 @@ def _alias(fold: str, *, keys_by_fold: Mapping[str, Sequence[str]]) -> str:
     return ""
 
 
-def _unmatched(names: Sequence[str], *, n_classes: int, keys: Mapping[str, object], origin: str) -> PoolError:
+def _texts(key_of_file: str) -> str:
+    """What the texts of a file are called."""
+    return "descriptors" if key_of_file == NAMED else key_of_file
+
+
+def _or_named(which: str, key_of_file: str) -> str:
+    """The way out that a file of GPT descriptors has besides other names; "" for another file."""
+    return f", or name {which} in the dataset's gpt_names" if key_of_file == NAMED else ""
+
+
+def _unmatched(
+    names: Sequence[str], *, n_classes: int, keys: Mapping[str, object], origin: str, key_of_file: str
+) -> PoolError:
     """The error for classes without a key."""
     key_by_fold = {folded(key): key for key in keys}
     near = difflib.get_close_matches(folded(names[0]), list(key_by_fold), n=3, cutoff=0.4)
@@ -111,8 +129,9 @@ def _unmatched(names: Sequence[str], *, n_classes: int, keys: Mapping[str, objec
         near_keys = [repr(key_by_fold[fold]) for fold in near]
         hint = f"nearest keys: {', '.join(near_keys)}"
     return PoolError(
-        f"{origin} has no descriptors for class {names[0]!r} ({len(names)} of {n_classes} classes unmatched; {hint}); "
-        "rename the key, or the class in the dataset's list of class names, or name the key in the dataset's gpt_names"
+        f"{origin} has no {_texts(key_of_file)} for class {names[0]!r} ({len(names)} of {n_classes} classes "
+        f"unmatched; {hint}); rename the key, or the class in the dataset's list of class "
+        f"names{_or_named('the key', key_of_file)}"
     )
 
 
