@@ -117,6 +117,11 @@ def write(folder: Path, text: str | bytes) -> Path:
             "score.likelihood[0]: 'verbs' is not among candidates.pools; there are words, descriptors",
         ),
         (
+            "candidates.facts",
+            {"paths": ["facts.txt"], "period": True},
+            "nor in pools; there are pools, words, descriptors, waffle, watch, on_long_text, or add facts to pools",
+        ),
+        (
             "report.mode",
             "mean",
             "report.mode: 'mean' is not valid: it must be one of centroid, score_mean, paper; did you mean",

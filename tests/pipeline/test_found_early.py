@@ -69,7 +69,7 @@ def test_sentences_are_recognised_and_named(world) -> None:
     assert len(problems) == 1
     with pytest.raises(PoolError, match="holds whole sentences"):
         call_stage("prepare", "photo")
-    with pytest.raises(PoolError, match=r"in candidates.descriptors name another file"):
+    with pytest.raises(PoolError, match=r"under candidates name another file"):
         pools.descriptors(["pools/gpt.json"])
 
 

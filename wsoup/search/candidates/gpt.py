@@ -61,7 +61,7 @@ def _check_no_sentences(by_class: Mapping[str, Sequence[str]], *, path: str | Pa
         raise PoolError(
             f"{path} holds whole sentences, as CuPL's files do, and not descriptors: {shown_value(sentences[0])}; for "
             "the GPT rows set datasets.<name>.gpt_wording: sentences, which uses them as they are (text, if each does "
-            "follow a class name); in candidates.descriptors name another file"
+            "follow a class name); under candidates name another file"
         )
 
 

@@ -69,7 +69,10 @@ class CandidatesParams(Section):
         listed = raw["pools"]
         for key in raw:
             if key not in cls.model_fields and key not in listed:
-                hint = nearest(str(key), known=[*cls.model_fields, *map(str, listed)])
+                known = list(dict.fromkeys([*cls.model_fields, *map(str, listed)]))
+                hint = nearest(str(key), known=known)
+                if isinstance(raw[key], Mapping) and "paths" in raw[key]:
+                    hint += f", or add {key} to pools"
                 raise ValueError(f"{key!r} is neither a key nor in pools; {hint}")
         return raw
 
