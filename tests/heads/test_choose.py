@@ -34,20 +34,39 @@ def test_fold_j_leaves_out_shot_j_of_each_class():
 
 @pytest.mark.parametrize(
     ("texts", "known"),
-    [((0, 180), 1), ((60, 240), 0.5), ((90, 270), 0), ((180, 0), 0)],
-    ids=["lie as photos do", "in part", "at right angles", "opposite"],
+    [((0, 60), 1), ((60, 120), 0.5), ((90, 150), 0), ((60, 0), 0)],
+    ids=["lie as photos do", "turned by 60 degrees", "at right angles", "opposite"],
 )
 def test_a_text_counts_as_more_photos_the_more_texts_lie_as_photos_do(texts, known):
-    """Photos at 0 and 180 degrees, whose mean is 0: both are at a distance of 1 from it, so their variance is 2."""
-    shots = FewShot(on_a_circle(0, 180), torch.arange(2), on_a_circle(*texts).T, 10.0)
-    assert likeness(shots) == pytest.approx((known, 2), abs=1e-9)
-    assert photos_per_text(shots) == pytest.approx(15 * (known + 0.02) / 2 / 2**0.3)
+    """Photos at 0 and 60 degrees, whose cosine is 1/2."""
+    shots = FewShot(on_a_circle(0, 60), torch.arange(2), on_a_circle(*texts).T, 10.0)
+    assert likeness(shots) == pytest.approx((known, 0.5), abs=1e-9)
+    assert photos_per_text(shots) == pytest.approx(70 * (known + 0.01) * 0.51)
 
 
-def test_the_variance_of_classes_at_right_angles_is_one():
-    """Three axes: each is at a squared distance of 2/3 from their mean, and 3 times 2/3 by 3 - 1 is 1."""
-    axes = torch.eye(3, dtype=torch.float64)
-    assert likeness(FewShot(axes, torch.arange(3), axes, 10.0)) == pytest.approx((1, 1))
+def test_a_text_counts_as_more_photos_the_more_photos_of_other_classes_look_alike():
+    """Pairs of classes count the same: of three photos at 0, 60 and 90 degrees the mean of 1/2, sqrt(3) / 2 and 0."""
+    classes = torch.arange(3)
+    in_sight = FewShot(on_a_circle(0, 60, 90), classes, on_a_circle(0, 60, 90).T, 10.0)
+    similarity = (0.5 + math.sqrt(3) / 2) / 3
+    assert likeness(in_sight) == pytest.approx((1, similarity))
+    assert photos_per_text(in_sight) == pytest.approx(70 * 1.01 * (similarity + 0.01))
+    at_right_angles = FewShot(torch.eye(3, dtype=torch.float64), classes, torch.eye(3, dtype=torch.float64), 10.0)
+    assert photos_per_text(at_right_angles) == pytest.approx(70 * 1.01 * 0.01)
+    apart = FewShot(on_a_circle(0, 180), torch.arange(2), on_a_circle(0, 180).T, 10.0)
+    assert likeness(apart).similarity == 0
+    # Cosines above a half were never measured.
+    alike = FewShot(on_a_circle(0, 30), torch.arange(2), on_a_circle(0, 30).T, 10.0)
+    assert likeness(alike) == pytest.approx((1, math.sqrt(3) / 2))
+    assert photos_per_text(alike) == pytest.approx(70 * 1.01 * 0.51)
+
+
+def test_similarity_is_of_photos_of_other_classes_alone():
+    """Two photos at 0 and 90 degrees in one class, another at 180: the mean of -1 and 0, so 0; at 120: 0.18."""
+    labels = torch.tensor([0, 0, 1])
+    assert likeness(FewShot(on_a_circle(0, 90, 180), labels, on_a_circle(0, 90).T, 10.0)).similarity == 0
+    turned = FewShot(on_a_circle(0, 90, 120), labels, on_a_circle(0, 90).T, 10.0)
+    assert likeness(turned).similarity == pytest.approx((math.sqrt(3) / 2 - 0.5) / 2)
 
 
 def test_what_all_texts_share_is_no_agreement():
@@ -60,20 +79,27 @@ def test_what_all_texts_share_is_no_agreement():
 
 
 def test_photos_that_do_not_tell_classes_apart_have_a_finite_prior():
-    """The photos of both classes are the same, so their means are at no distance."""
+    """The photos of both classes are the same: nothing agrees, and they are as alike as can be."""
     shots = FewShot(on_a_circle(0, 0), torch.arange(2), on_a_circle(0, 180).T, 10.0)
+    assert likeness(shots) == pytest.approx((0, 1))
+    assert photos_per_text(shots) == pytest.approx(70 * 0.01 * 0.51)
+
+
+def test_a_text_counts_as_some_photos_though_nothing_speaks_for_it():
+    """Neither the texts nor the classes have anything in common."""
+    shots = FewShot(on_a_circle(0, 180), torch.arange(2), on_a_circle(180, 0).T, 10.0)
     assert likeness(shots) == (0, 0)
-    assert photos_per_text(shots) == pytest.approx(15 * 0.02 / 0.1 / 2**0.3)
+    assert photos_per_text(shots) == 0.15
 
 
 def test_means_of_uneven_classes_are_as_noisy_as_those_of_fewer_photos():
     """One photo and three: noise (1 + 1/3) / 2 in place of 1/2."""
-    even = FewShot(on_a_circle(0, 0.01, 180, 180.01), torch.tensor([0, 0, 1, 1]), on_a_circle(0, 180).T, 10.0)
-    uneven = FewShot(on_a_circle(0, 179.99, 180, 180.01), torch.tensor([0, 1, 1, 1]), on_a_circle(0, 180).T, 10.0)
+    even = FewShot(on_a_circle(0, 0.01, 60, 60.01), torch.tensor([0, 0, 1, 1]), on_a_circle(0, 60).T, 10.0)
+    uneven = FewShot(on_a_circle(0, 59.99, 60, 60.01), torch.tensor([0, 1, 1, 1]), on_a_circle(0, 60).T, 10.0)
     assert (noise(even), unevenness(even)) == (1 / 2, 1)
     assert (noise(uneven), unevenness(uneven)) == pytest.approx((2 / 3, 4 / 3))
-    assert photos_per_text(even) == pytest.approx(15 * 1.02 / 2 / 2**0.3 * (1 / 2) ** 0.4)
-    assert photos_per_text(uneven) == pytest.approx((4 / 3) ** 2.4 * photos_per_text(even))
+    assert photos_per_text(even) == pytest.approx(70 * 1.01 * 0.51 * (1 / 2) ** 0.2, rel=1e-3)
+    assert photos_per_text(uneven) == pytest.approx((4 / 3) ** 2.2 * photos_per_text(even), rel=1e-3)
 
 
 def test_with_one_shot_the_prior_decides():
@@ -133,7 +159,7 @@ def test_the_prior_fades_with_the_number_of_left_out_images(monkeypatch):
 
     def times(shots: FewShot) -> float:
         weights = []
-        for scale in (0.6, 60.0):
+        for scale in (40.0, 4000.0):
             monkeypatch.setattr(prior, "SCALE", scale)
             weights.append(choose(shots, kind="prototypes").setting["weight"])
         larger, smaller = weights

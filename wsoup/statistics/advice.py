@@ -1,13 +1,13 @@
 """Which of several classifiers to use on images like these: one decision for a folder of photos and for a whole run.
 
 Rows compete on the same held-out images, from the simplest to the most costly: class name, templates, soup, head. The
-head is named unless another row is ahead of it by more than two images and a standard error of their paired
+head is named unless another row is ahead of it by more than two images and two standard errors of their paired
 difference; otherwise the best row is, and of equal ones the simplest. Held-out photos are few where shots are few, and
 a head that has seen such photos is mostly better on new ones, so a doubt counts for it.
 
-The rule was chosen on one half of a set of folders of photographs and confirmed on the other half. How often it names
-the best row, for each number of shots and held-out photos, is in docs/notes/heads.md. Where few are held out, all
-labelled photos judge in turn, and the sentence says how sure that is.
+The rule was chosen on folders of photographs, none of which were kept apart. How often it names the best row, for
+each number of shots and held-out photos, is in docs/notes/heads.md. Where few are held out, all labelled photos judge
+in turn, and the sentence says how sure that is.
 
 Gains over the first row are judged together, so intervals and words come from the same correction. Where even the best
 row is not above chance by more than noise, that is said first.
@@ -28,8 +28,8 @@ from wsoup.statistics.words import in_words, is_or_are, magnitude
 
 HEAD = "head"
 """The row that has seen labelled images of the same classes."""
-CLOSE = 1.0
-"""Standard errors by which another row must be ahead of it, beside `IMAGES`."""
+CLOSE = 2.0
+"""Standard errors of the difference by which another row must be ahead of it, beside `IMAGES`."""
 IMAGES = 2
 """Images by which it must be ahead, too: among a dozen photos two are chance."""
 MOST_MORE = 1000
