@@ -13,6 +13,7 @@ import torch
 from run_cli import run
 from small_world import COLOURS, write_image_folder
 
+import wsoup
 from wsoup.core.autoclip import autoclip_scores, autoclip_weights
 from wsoup.core.member import Member
 from wsoup.core.scoring import AtOnce
@@ -82,6 +83,25 @@ def test_a_soup_is_weighed_for_each_photo(photos, tiny_encoder):
     prompts = [[f"a photo of a {name}, {text}." for name in NAMES] for text in TEXTS]
     expected = tiny_encoder.model.logit_scale.exp() * autoclip_scores(scores_of(photos, prompts, tiny_encoder))
     torch.testing.assert_close(probabilities(printed), expected.softmax(dim=1), atol=2e-6, rtol=1e-4)
+
+
+def test_in_python_a_soup_is_weighed_like_by_classify(photos, tiny_encoder):
+    model, tokenizer = tiny_encoder.model, tiny_encoder.tokenizer
+    by_soup = wsoup.Soup.load("soup.json").autoclip(class_names=NAMES, model=model, tokenizer=tokenizer)
+    pixels = torch.stack([tiny_encoder.preprocess(load_rgb(path)) for path in photos])
+    features = encode_pixels(tiny_encoder, pixels)
+    prompts = [[f"a photo of a {name}, {text}." for name in NAMES] for text in TEXTS]
+    expected = autoclip_scores(scores_of(photos, prompts, tiny_encoder))
+    torch.testing.assert_close(by_soup.scores(features), expected, atol=1e-6, rtol=1e-5)
+    labels = expected.argmax(dim=1)
+    assert torch.equal(by_soup.predict(features.numpy()), labels)
+    plain = wsoup.Soup.load("soup.json").classifier(class_names=NAMES, model=model, tokenizer=tokenizer)
+    torch.testing.assert_close(by_soup.classifier, plain)
+    accuracy = wsoup.zero_shot_accuracy(features, labels, classifier=by_soup, baseline=plain, class_names=NAMES)
+    assert (accuracy.n_correct, accuracy.n_images) == (len(photos), len(photos))
+    assert repr(by_soup) == "<AutoCLIP over 3 texts, 3 classes>"
+    with pytest.raises(wsoup.WsoupError, match=r"features have shape \(8, 5\)"):
+        by_soup.predict(torch.ones(8, 5))
 
 
 def test_the_templates_are_weighed_too_and_a_class_name_alone_has_one_text(photos, tiny_encoder):

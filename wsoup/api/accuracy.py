@@ -81,7 +81,7 @@ class Accuracy:
 
 @runtime_checkable
 class Predicts(Protocol):
-    """A classifier with more than class weights: a head, or what `wsoup.adapt` returns."""
+    """A classifier with more than class weights: a head, or what `wsoup.adapt` or `Soup.autoclip` returns."""
 
     classifier: Tensor
 
@@ -106,7 +106,7 @@ def zero_shot_accuracy(
         features: (N, D) image features, L2-normalised.
         labels: (N,) whole numbers in [0, C), or class names.
         classifier: (D, C), from `Soup.classifier` or `open_clip.build_zero_shot_classifier`; or a head; or what `adapt`
-            returns.
+            or `Soup.autoclip` returns.
         baseline: another classifier, for example `soup.class_name_soup().classifier(...)`: class names alone.
         class_names: C names in label order: what the labels mean. A head has names of its own, which decide which of
             its answers are right, in whatever order; for it, labels alone are positions among its own names.

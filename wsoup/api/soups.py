@@ -19,10 +19,11 @@ from wsoup.base.arguments import Flag, Natural, Place, Whole, at_the_door
 from wsoup.base.class_names import Names
 from wsoup.base.errors import ParamsError
 from wsoup.core import soup
+from wsoup.core.autoclip import AutoClip
 from wsoup.core.modes import Mode
 from wsoup.core.soup import Template
 from wsoup.disk import store
-from wsoup.heads.zero_shot import soup_texts
+from wsoup.heads.zero_shot import member_texts, soup_texts
 from wsoup.paper import soups as of_paper
 from wsoup.params.section import parse
 from wsoup.search.candidates import pools
@@ -107,11 +108,48 @@ class Soup(soup.Soup):
         """
         template = template or self.template
         with at_work(model, bars=progress):
-            dtype = AUTOCAST[precision]
-            kept = kept_with(model)
-            encoder = PromptEncoder(model, tokenizer, device=device_of(model), dtype=dtype, kept=kept)
+            encoder = _text_encoder(model, tokenizer, precision=precision)
             texts = soup_texts(self, template=template, class_names=class_names, text_encoder=encoder)
             return texts.classifier(mode).T
+
+    @at_the_door
+    def autoclip(
+        self,
+        *,
+        class_names: Names,
+        model: object,
+        tokenizer: Tokenizer,
+        template: Template | None = None,
+        precision: Precision = "fp32",
+        progress: Flag = True,
+    ) -> AutoClip:
+        """A classifier that weighs the members for each image by the image's own scores (AutoCLIP, arXiv 2309.16414).
+
+        It sees one image at a time, and no label. `zero_shot_accuracy` takes it like other classifiers.
+
+        Args:
+            class_names: C names in label order; any, not only those of the source.
+            model, tokenizer: an open_clip model, or any object with `encode_text`, and its tokenizer.
+            template: of another dataset (default: the soup's).
+            precision: fp32, bf16, fp16 (autocast) or reference.
+            progress: whether to show progress bars.
+
+        Returns:
+            `predict(features)`, labels; `scores(features)`, (N, C); `classifier` (D, C), the centroids without weights.
+            It holds M C D numbers: a member's texts of every class.
+
+        Raises:
+            DataError, ModelError, ParamsError: unusable names, model or template.
+        """
+        template = template or self.template
+        with at_work(model, bars=progress):
+            encoder = _text_encoder(model, tokenizer, precision=precision)
+            members = member_texts(self, template=template, class_names=class_names, text_encoder=encoder)
+            return AutoClip(members.float())
+
+
+def _text_encoder(model: object, tokenizer: Tokenizer, *, precision: Precision) -> PromptEncoder:
+    return PromptEncoder(model, tokenizer, device=device_of(model), dtype=AUTOCAST[precision], kept=kept_with(model))
 
 
 @at_the_door

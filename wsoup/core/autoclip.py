@@ -10,9 +10,14 @@ only changes the unit of the step.
 """
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+from wsoup.base.arrays import rows
+from wsoup.core.class_texts import ClassTexts
+from wsoup.core.text_scores import images_at_once, text_scores
 
 BETA = 0.85
 """Share of the largest entropy that weights have, the paper's for all models and datasets."""
@@ -53,3 +58,39 @@ def _step(gradient: Tensor, *, entropy: float) -> Tensor:
         short = torch.where(is_too_short, middle, short)
         long = torch.where(is_too_short, long, middle)
     return long
+
+
+@dataclass(frozen=True, eq=False)
+class AutoClip:
+    """A zero-shot classifier that weighs its texts for each image.
+
+    Attributes:
+        members: (M, C, D) float32, features of each of C classes with each of M texts, L2-normalised.
+    """
+
+    members: Tensor
+
+    def __repr__(self) -> str:
+        n_texts, n_classes, _ = self.members.shape
+        return f"<AutoCLIP over {n_texts} texts, {n_classes} classes>"
+
+    @property
+    def classifier(self) -> Tensor:
+        """The centroids (D, C): what classifies with equal weights."""
+        return ClassTexts.of_members(self.members).centroids.T
+
+    def scores(self, images: Tensor) -> Tensor:
+        """Weighted means of cosines, a block of images at a time: (n, D) -> (n, C)."""
+        blocks = [
+            autoclip_scores(text_scores(some, self.members)) for some in images.split(images_at_once(self.members))
+        ]
+        return torch.cat(blocks)
+
+    def predict(self, features: object) -> Tensor:
+        """(N, D) L2-normalised, torch or NumPy -> (N,) int64 labels.
+
+        Raises:
+            DataError, MismatchError: no rows of finite numbers, or of another size than the texts.
+        """
+        checked_rows = rows(features, name="features", size=self.members.shape[2])
+        return self.scores(checked_rows.to(self.members.device)).argmax(dim=1)

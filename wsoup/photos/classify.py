@@ -10,12 +10,11 @@ import torch
 from torch import Tensor
 
 from wsoup.api.model import checked_logit_scale
-from wsoup.core.autoclip import autoclip_scores
-from wsoup.core.class_texts import ClassTexts, normalize
+from wsoup.core.autoclip import AutoClip
+from wsoup.core.class_texts import normalize
 from wsoup.core.member import Member
 from wsoup.core.modes import Mode
 from wsoup.core.soup import Soup
-from wsoup.core.text_scores import images_at_once, text_scores
 from wsoup.evaluate.baselines import ensemble_prompts
 from wsoup.heads.head import Head
 from wsoup.heads.zero_shot import class_texts, member_texts, prompt_texts, soup_texts
@@ -195,12 +194,10 @@ class WeighedClassifier(Classifier):
         """Classifier of the texts (M, C, D) of C classes."""
         made_of |= {"encoder": dict(encoder.id), "preprocessing": dict(encoder.preprocessing)}
         members = members.cpu()
-        weights = ClassTexts.of_members(members).centroids.T
-        return cls(class_names, weights, checked_logit_scale(encoder.model), made_of, members=members)
+        return cls(
+            class_names, AutoClip(members).classifier, checked_logit_scale(encoder.model), made_of, members=members
+        )
 
     def logits(self, features: Tensor) -> Tensor:
         """(N, D) -> (N, C)."""
-        blocks = []
-        for images in features.split(images_at_once(self.members)):
-            blocks.append(autoclip_scores(text_scores(images, self.members)))
-        return self.logit_scale * torch.cat(blocks)
+        return self.logit_scale * AutoClip(self.members).scores(features)
