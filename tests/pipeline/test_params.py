@@ -17,11 +17,15 @@ from project import miniature_params
 from small_world import COLOURS, write_image_folder
 
 from wsoup.base.errors import LONGEST, ParamsError
+from wsoup.finetune.loss_params import ProgradLoss
+from wsoup.finetune.tune_params import LastBlocksTune
+from wsoup.params.section import Section
 from wsoup.pipeline.params import Params, parse_params
 from wsoup.pipeline.profile_demo import demo
 from wsoup.pipeline.profile_own import own
 from wsoup.pipeline.profile_paper import Paper
 from wsoup.pipeline.profile_templates import FOLDER, template
+from wsoup.search.grow.greedy import GreedySoup
 
 WITHOUT = Paper("/data").text()
 
@@ -153,15 +157,18 @@ def test_a_local_config_is_watched_even_with_a_tag(tmp_path: Path) -> None:
 
 
 def test_a_typo_in_a_union_is_answered_with_the_keys_of_its_kind() -> None:
+    def known(model: type[Section]) -> str:
+        return f"known keys here: {', '.join(model.model_fields)}"
+
     tune = {"kind": "last_blocks", "blocks": 2, "prompt_tokens": 3}
     message = refusal(finetune__methods__coop__tune=tune | {"promt_tokens": 3})
     assert message.endswith("promt_tokens'; did you mean 'prompt_tokens'?")
     message = refusal(finetune__methods__coop__tune=tune | {"zzz": 1})
-    assert message.endswith("known keys here: kind, blocks, prompt_tokens")
+    assert message.endswith(known(LastBlocksTune))
     message = refusal(finetune__methods__coop__loss={"kind": "prograd", "weight": 1.0, "zzz": 1})
-    assert message.endswith("known keys here: kind, weight")
+    assert message.endswith(known(ProgradLoss))
     message = refusal(soups__descriptor={"kind": "greedy", "pool": "descriptors", "m": 3, "zzz": 1})
-    assert message.endswith("known keys here: kind, pool, m")
+    assert message.endswith(known(GreedySoup))
 
 
 def test_many_problems_are_counted_and_long_values_shortened() -> None:

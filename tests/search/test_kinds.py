@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
 from types import SimpleNamespace
-from typing import get_args
 
 import numpy as np
 import pytest
 
 from wsoup.base.errors import PoolError
 from wsoup.core.member import NOTHING
-from wsoup.search.grow.all_kinds import SoupParams
 from wsoup.search.grow.sample import SampleSoup, drawn, drawn_from
 from wsoup.search.grow.top import TopSoup
 from wsoup.search.rank.ranking import Ranked
 
 WORDS = [f"w{i}" for i in range(40)]
-
-
-KINDS = get_args(SoupParams)
-
-
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_every_setting_is_read(kind) -> None:
-    """A setting that is declared and not used would leave all other tests green."""
-    bases = [cls for cls in kind.__mro__ if cls.__module__.startswith("wsoup.search.grow")]
-    sources = "".join(inspect.getsource(cls) for cls in bases)
-    for setting in set(kind.model_fields) - {"kind", "pool", "k1"}:
-        unread = f"{kind.__module__}: setting {setting!r} is declared and never read: use it in members() or measure()"
-        assert f"self.{setting}" in sources, unread
 
 
 # --------------------------------------------------------------------------------------------------- single texts

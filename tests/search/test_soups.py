@@ -5,14 +5,15 @@ from __future__ import annotations
 import functools
 import json
 from dataclasses import replace
+from typing import Annotated, Literal
 
 import numpy as np
 import pytest
 import torch
-from pydantic import TypeAdapter, ValidationError
+from soup_cases import FILE, KINDS, MODELS, choices, define, file_of, varied
 from tower_cases import model
 
-from wsoup.base.errors import MismatchError, PoolError
+from wsoup.base.errors import MismatchError, ParamsError, PoolError
 from wsoup.core.class_texts import normalize
 from wsoup.core.member import NOTHING, Cost, Member
 from wsoup.core.scoring import Scores
@@ -31,18 +32,6 @@ from wsoup.search.rank.statistics import statistics
 from wsoup.texts.encoder import PromptEncoder
 
 NAMES = ["red cat", "blue dog", "a rather small green bird"]
-GROWTH = {"k0": 4, "k1": 12, "patience": 10, "max_words": 3}
-KINDS = {
-    "greedy": {"m": 3},
-    "chains": {"m": 3, **GROWTH},
-    "top": {"m": 3, "k1": 12, "rank_by": "count_k2"},
-    "sample": {"m": 3, "k1": 12},
-    "held_out": {"m": 3, "per_split": 2},
-}
-
-
-def define(kind: str, **changes: object) -> SoupParams:
-    return TypeAdapter(SoupParams).validate_python({"kind": kind, "pool": "words", **KINDS[kind], **changes})
 
 
 @pytest.fixture(scope="module")
@@ -160,20 +149,34 @@ def test_final_counts_are_of_the_texts_that_are_evaluated(kind, period, source, 
     assert [member.n_correct for member in members] == counts
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", range(6))
-def test_a_search_and_its_final_counts_judge_in_the_same_way(kind, seed, source, ranked):
+def test_every_kind_of_soup_has_a_case():
+    assert KINDS.keys() == MODELS.keys(), f"{FILE}: KINDS has a line for each kind of wsoup/search/grow/all_kinds.py"
+
+
+def test_a_choice_is_tried_at_each_of_its_values():
+    assert [*choices(Literal["count", "likelihood"] | None)] == ["count", "likelihood", None]
+    assert [*choices(Annotated[bool, "a switch"])] == [False, True]
+    assert [*choices(int), *choices(str)] == []
+    tried = {case.id for case in varied()}
+    assert {"greedy", "top rank_by count", "top rank_by count_k2", "sample k1 None", "held_out k1 None"} <= tried
+
+
+@pytest.mark.parametrize("definition", varied())
+@pytest.mark.parametrize("seed", range(3))
+def test_a_search_and_its_final_counts_judge_in_the_same_way(definition, seed, source, ranked):
     """Where the search counts finished texts, its counts are final, so its two ways to count must be one."""
-    definition = define(kind, m=6)
-    # Several draws of images: on a single one, two ways to judge may agree by chance.
-    images = normalize(torch.randn(60, 16, generator=torch.Generator().manual_seed(seed)))
+    # Several draws of images, since on a single one two ways to judge may agree by chance; and images near all classes,
+    # where many ways to judge differ.
+    (names,) = source.text_blocks([""], period=True)
+    noise = torch.randn(60, 16, generator=torch.Generator().manual_seed(seed))
+    images = normalize(normalize(names.mean(dim=(0, 1))) + 0.1 * noise)
     other = replace(source, image_features=images)
     meter = Meter(other, seed=1, period=True)
     members = definition.members(Search(definition, ranked, other, 1).ranked, meter, part=0)
     searched = [member for member in members if member.n_correct is not None]
     counts = [member.n_correct for member in searched]
     final = definition.final_counts([member.text for member in searched], meter) if searched else []
-    file = type(definition).__module__
+    file = file_of(type(definition))
     assert counts == final, f"{file}: members() judges otherwise than final_counts(): let both use self.measure"
 
 
@@ -241,7 +244,7 @@ def test_each_kind_knows_how_many_candidates_it_requires(definition, required, p
 
 @pytest.mark.parametrize("kind", ["top", "sample"])
 def test_more_members_than_candidates_are_refused(kind):
-    with pytest.raises(ValidationError, match=r"m \(3\) must not exceed k1 \(2\)"):
+    with pytest.raises(ParamsError, match=r"m \(3\) must not exceed k1 \(2\)"):
         define(kind, k1=2)
 
 
