@@ -158,3 +158,71 @@ def test_right_images_survive_packing_into_bits():
     lines = [{**about, "seed": seed, "right": pack_right(right[seed])} for seed in (1, 0)]
     assert len(lines[0]["right"]) == 10
     assert np.array_equal(right_by_row(lines)["soup", "centroid"]["photo"], right)
+
+
+# ------------------------------------------------------------------------------------------------ half of a baseline
+
+FULL = Material(
+    (1, 2),
+    [f"word{i}" for i in range(40)],
+    [f"which is {i}" for i in range(40)],
+    ["red fox", "cat"],
+    {"word": {1: ["slab keep", "bins"], 2: ["hatch", "keep slab bins"]}},
+    templates=["a toy {}.".format],
+    upper_bound=["which is old"],
+)
+METHODS = {method.name: method for method in (*rows.BASELINES, rows.UPPER_BOUND)}
+
+
+class Watched:
+    """Material of which it is noted what is read."""
+
+    def __init__(self, given: Material) -> None:
+        self._given = given
+        self.names: set[str] = set()
+
+    def __getattr__(self, name: str) -> object:
+        self.names.add(name)
+        return getattr(self._given, name)
+
+
+def said_of(method: Method) -> set[str]:
+    """What a method says that its texts are made from, by the names of `Material`; images decide class names."""
+    said = {"source_class_names"} | set(method.pools)
+    if method.soup is not None or method.as_long:
+        said |= {"soups", "shown"}
+    if "candidates.waffle" in method.keys:
+        said.add("waffle")
+    if "evaluate.survey.m" in method.keys:
+        said.add("upper_bound")
+    return said
+
+
+@pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method.texts is not None])
+def test_a_method_says_what_its_texts_are_made_from(name):
+    """Else `wsoup compare` counts its rows among those that an edit does not feed."""
+    method = METHODS[name]
+    watched = Watched(FULL)
+    by_seed = [method.texts(watched, seed, 4) for seed in (1, 2)]
+    where = f"wsoup/evaluate/rows.py: the Method {name!r}"
+    unsaid = watched.names - said_of(method)
+    assert not unsaid, f"{where} reads {sorted(unsaid)} and does not say so in its pools, keys, soup or as_long"
+    if by_seed[0] != by_seed[1]:
+        assert method.by_seed, f"{where} has texts of each seed, and by_seed=False"
+        assert "seeds" in method.keys or method.soup is not None, f"{where} draws by seed: its keys lack seeds"
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_has_a_line_in_tables(name):
+    """Without one it is counted and shown nowhere."""
+    shown = {row.method.name for row in table(["word"])}
+    assert name in shown, f"wsoup/report/labels.py: BEFORE_SOUPS has no TableRow of the Method {name!r}"
+
+
+def test_random_chains_are_made_from_the_soup_beside_them():
+    params = {"soups": {"long": {"pool": "descriptors"}, "word": {"pool": "words"}}}
+    made = made_from(PRETRAINED, "random_chains", params=params)
+    assert set(made.outs) >= {"artifacts/soups/word", "artifacts/pools"}
+    assert (made.pools, made.selected) == (("words",), True)
+    del params["soups"]["word"]
+    assert "artifacts/soups/long" in made_from(PRETRAINED, "random_chains_zpe", params=params).outs

@@ -26,7 +26,9 @@ MAIN = ["word soup", "coop_diverse", "head ridge"]
 DRAWN = ["random texts", "Waffle"]
 OFFSETS = ["word soup, offsets", "descriptor soup, offsets"]
 OF_SELECTION = [*MAIN, "descriptor soup", "coop"]
-EVERY = [*OF_SELECTION, "class name", "80 templates", "CuPL", *DRAWN, "texts of params.yaml"]
+BY_CLASS = ["80 templates", "GPT centroids", "CuPL"]
+CHAINS = ["random chains"]
+EVERY = [*OF_SELECTION, "class name", *BY_CLASS, *DRAWN, *CHAINS, "texts of params.yaml"]
 OF_WORDS = ["word soup", "coop_diverse"]
 OF_DESCRIPTORS = ["head ridge", "descriptor soup"]
 
@@ -38,12 +40,12 @@ OF_DESCRIPTORS = ["head ridge", "descriptor soup"]
         ("datasets.art.root", EVERY),
         ("embed.on_bad_image", EVERY),
         ("source", EVERY),
-        ("fewshot.shots", OF_SELECTION),
-        ("seeds", [*OF_SELECTION, *DRAWN]),
-        ("candidates.on_long_text", [*MAIN, "descriptor soup", *DRAWN]),
-        ("candidates.words.count", [*OF_WORDS, "Waffle"]),
+        ("fewshot.shots", [*OF_SELECTION, *CHAINS]),
+        ("seeds", [*OF_SELECTION, *DRAWN, *CHAINS]),
+        ("candidates.on_long_text", [*MAIN, "descriptor soup", *DRAWN, *CHAINS]),
+        ("candidates.words.count", [*OF_WORDS, "Waffle", *CHAINS]),
         ("candidates.descriptors.paths", [*OF_DESCRIPTORS, *DRAWN]),
-        ("soups.word.k0", OF_WORDS),
+        ("soups.word.k0", [*OF_WORDS, *CHAINS]),
         ("soups.word_curve.m", MAIN),  # which feeds no row
         ("soups.descriptor.m", OF_DESCRIPTORS),
         ("finetune.iterations", ["coop_diverse", "coop"]),

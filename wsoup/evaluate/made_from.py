@@ -12,7 +12,7 @@ from typing import Any
 
 from wsoup.core.modes import SEES_IMAGES, WEIGHINGS
 from wsoup.disk.files import PRETRAINED
-from wsoup.evaluate.rows import CLASS_NAME, GIVEN, Method, methods
+from wsoup.evaluate.rows import CLASS_NAME, GIVEN, Method, methods, shown_soup
 from wsoup.params.graph import Graph
 
 IMAGES = "artifacts/embeddings/pretrained"
@@ -94,6 +94,8 @@ def made_from(variant: str, row: str, *, params: Mapping[str, Any]) -> MadeFrom:
             outs.append(POOLS)
         if method.soup is not None:
             used[method.soup] = None
+        if method.as_long and soups:
+            used[shown_soup(list(soups))] = None
     elif row == GIVEN:
         keys.append("evaluate.texts")
     used.pop(CLASS_NAME.name, None)

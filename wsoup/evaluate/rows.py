@@ -101,7 +101,7 @@ class Material:
     @property
     def shown(self) -> str:
         """The soup that random chains are compared with: ``word`` if there is one, else the first."""
-        return "word" if "word" in self.soups else next(iter(self.soups))
+        return shown_soup(list(self.soups))
 
 
 class PromptSource(Protocol):
@@ -144,6 +144,7 @@ class Method:
         tuned: whether finetuned models have it, too.
         weighed: whether AutoCLIP and ZPE also weigh its texts (``evaluate.weighed``).
         soup: name in params.yaml, for a soup.
+        as_long: whether its texts have as many words as those of `shown_soup`.
         pools: where texts come from that are no soup's.
         keys: of params.yaml that decide the texts, besides the pools and how many are drawn.
     """
@@ -159,6 +160,7 @@ class Method:
     tuned: bool = True
     weighed: bool = False
     soup: str | None = None
+    as_long: bool = False
     pools: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
 
@@ -234,7 +236,15 @@ WAFFLE = Method(
     keys=("seeds", "candidates.waffle"),
 )
 RANDOM_CHAINS = Method(
-    "random_chains", _random_chains, sized=True, alone=True, tuned=False, weighed=True, keys=("seeds",)
+    "random_chains",
+    _random_chains,
+    sized=True,
+    alone=True,
+    tuned=False,
+    weighed=True,
+    as_long=True,
+    pools=("words",),
+    keys=("seeds",),
 )
 UPPER_BOUND = Method(
     "upper_bound",
@@ -264,6 +274,11 @@ def in_order(soups: Sequence[str]) -> list[str]:
     of_paper = [name for name in PAPER_SOUPS if name in soups]
     others = [name for name in soups if name not in PAPER_SOUPS]
     return of_paper + others
+
+
+def shown_soup(names: Sequence[str]) -> str:
+    """The soup that random chains are compared with: ``word`` if there is one, else the first."""
+    return "word" if "word" in names else names[0]
 
 
 def soup_method(name: str) -> Method:

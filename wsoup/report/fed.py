@@ -11,19 +11,28 @@ from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.made_from import OFFSETS, made_from
 from wsoup.evaluate.right import all_seeds
 from wsoup.evaluate.row_key import RowKey
-from wsoup.evaluate.rows import CLASS_NAME, CUPL, ENSEMBLE, GIVEN, RANDOM_DESCRIPTORS, WAFFLE, judged_soups, row_name
+from wsoup.evaluate.rows import (
+    CLASS_NAME,
+    ENSEMBLE,
+    GIVEN,
+    RANDOM_CHAINS,
+    RANDOM_DESCRIPTORS,
+    WAFFLE,
+    judged_soups,
+    row_name,
+)
 from wsoup.params.graph import Graph, graph_of, is_fed, own_dvc_yaml
-from wsoup.report.labels import soup_title
+from wsoup.report.labels import baseline_rows, soup_title
 from wsoup.report.record import Record
 
-BASELINES = {
+SHORT = {
     CLASS_NAME.name: "class name",
     ENSEMBLE.name: "80 templates",
-    CUPL.name: "CuPL",
     RANDOM_DESCRIPTORS.name: "random texts",
     WAFFLE.name: "Waffle",
-    GIVEN: "texts of params.yaml",
+    RANDOM_CHAINS.name: "random chains",
 }
+"""Baselines whose label in tables is longer than the column, or says nothing to whom the paper is new."""
 
 
 class FedRow(NamedTuple):
@@ -95,8 +104,10 @@ def _titles(record: Record) -> Iterator[tuple[RowKey, str]]:
         yield RowKey(name, row_name(method["soup"])), name
     for name, head in params["heads"].items():
         yield RowKey(name, row_name(head["soup"])), f"head {name}"
-    for row, title in BASELINES.items():
-        yield RowKey(PRETRAINED, row), title
+    for row in baseline_rows():
+        name = row.method.name
+        yield RowKey(PRETRAINED, name), SHORT.get(name, row.label)
+    yield RowKey(PRETRAINED, GIVEN), "texts of params.yaml"
     for name in soups:
         yield RowKey(PRETRAINED, f"{row_name(name)}_offsets"), f"{soup_title(name)}, offsets"
 

@@ -100,6 +100,11 @@ def table(soups: Sequence[str]) -> tuple[TableRow, ...]:
     return (*BEFORE_SOUPS, *rows, *AFTER_SOUPS, *_weighed_rows([*BEFORE_SOUPS, *rows]))
 
 
+def baseline_rows() -> list[TableRow]:
+    """One row for each source of texts that nobody searched, in the order of tables: as a centroid, without offsets."""
+    return [row for row in BEFORE_SOUPS if row.mode == "centroid" and not row.offsets]
+
+
 def _weighed_rows(rows: Sequence[TableRow]) -> Iterator[TableRow]:
     """A block of its own: the rows whose texts are weighed, by each way (`wsoup.evaluate.weighed`)."""
     for way, title in WEIGHED_LABELS.items():

@@ -12,7 +12,7 @@ from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.row_key import judged_row
 from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, RANDOM_DESCRIPTORS, in_order, judged_soups, row_name
 from wsoup.report.answer import HEADS
-from wsoup.report.labels import soup_title
+from wsoup.report.labels import baseline_rows, soup_title
 from wsoup.report.results import PLACES, Cells, Results
 from wsoup.report.run import FinishedRun
 from wsoup.report.tables import is_number, mean_and_std
@@ -20,12 +20,10 @@ from wsoup.report.what_rows_are import about_head, about_method, about_soup, abo
 from wsoup.statistics.noise import Verdict
 from wsoup.statistics.words import signed, worded
 
-BASELINES = ("class_name", "ensemble", "gpt_centroids", "cupl", "random_descriptors", "waffle", "random_chains")
-"""Rows of texts that nobody searched."""
 WEIGHED = (ENSEMBLE.name, RANDOM_DESCRIPTORS.name)
-"""Which of them are also shown with weighed texts, beside the run's soup; all others are in zero_shot.md."""
+"""Which baselines are also shown with weighed texts, beside the run's soup; all others are in zero_shot.md."""
 OF_ANSWER = {"class_name": "class_name", "ensemble": "templates"}
-"""Which of them are rows of the answer."""
+"""Which baselines are rows of the answer."""
 
 
 @dataclass(frozen=True)
@@ -80,10 +78,10 @@ def shown_roles(run: FinishedRun) -> dict[str, str]:
 
 def _baselines(run: FinishedRun) -> list[MainRow]:
     rows = []
-    for name in BASELINES:
-        row = run.results.row(name)
-        cells = None if row is None else run.results.cells(PRETRAINED, row)
-        if row is None or cells is None:
+    for row in baseline_rows():
+        name = row.key
+        cells = run.results.cells(PRETRAINED, row)
+        if cells is None:
             continue
         title = row.label.replace("Random", "random", 1)
         places = _means(run.results, cells)

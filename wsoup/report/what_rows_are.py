@@ -1,5 +1,6 @@
 """What the rows of the page's first table are, in a few words beside their names."""
 
+from wsoup.evaluate.rows import CLASS_NAME
 from wsoup.finetune.params import MethodParams
 from wsoup.report.labels import soup_title
 from wsoup.search.grow.all_kinds import SoupParams
@@ -26,8 +27,11 @@ WEIGHTS = {
 
 
 def about_texts(name: str, *, template: str) -> str:
-    """Of a row of texts that nobody searched; the class name's is its template on the source."""
-    return TEXTS.get(name, template)
+    """Of a row of texts that nobody searched; the class name's is its template on the source.
+
+    A baseline that somebody adds is known by its label.
+    """
+    return template if name == CLASS_NAME.name else TEXTS.get(name, "")
 
 
 def about_soup(soup: SoupParams) -> str:
