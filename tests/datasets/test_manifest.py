@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import inspect
 import os
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +17,7 @@ import numpy as np
 import pytest
 from miniature import build_coop, draw, write_pickles
 from PIL import Image
+from processes import ROOT
 
 from wsoup.base.errors import DataError, MissingError, ParamsError, WsoupError
 from wsoup.datasets import hashing, manifest
@@ -45,10 +49,43 @@ def root(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("layout", manifest.LAYOUTS)
 def test_every_layout_is_read(layout: str, tmp_path: Path) -> None:
     """One without a branch would be refused as unknown, and named among the known ones."""
-    with pytest.raises(WsoupError) as error:
+    said = ""
+    try:
         manifest.read_listing("mine", params=params(tmp_path, role="xd", layout=layout.lower()))
+    except WsoupError as error:
+        said = str(error)
     unread = f"wsoup/datasets/manifest.py: LAYOUTS names {layout}, and `_listed` does not read it"
-    assert "is not a layout" not in str(error.value), unread
+    assert "is not a layout" not in said, unread
+
+
+def read_layouts() -> set[str]:
+    """The texts that `_listed` compares a layout with."""
+    texts = set()
+    for node in ast.walk(ast.parse(inspect.getsource(manifest._listed))):
+        compared: list[ast.expr] = []
+        if isinstance(node, ast.Compare) and {"kind", "layout"} & names_in(node):
+            compared = [node.left, *node.comparators]
+        elif isinstance(node, ast.MatchValue):
+            compared = [node.value]
+        for part in compared:
+            texts |= {inner.value for inner in ast.walk(part) if isinstance(inner, ast.Constant)}
+    return texts
+
+
+def names_in(node: ast.AST) -> set[str]:
+    names = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+    return names | {inner.attr for inner in ast.walk(node) if isinstance(inner, ast.Attribute)}
+
+
+def test_every_layout_that_is_read_is_listed_and_described() -> None:
+    """Whoever misspells one is shown LAYOUTS, and whoever looks for one reads docs/datasets.md."""
+    listed = {layout.partition(":")[0] for layout in manifest.LAYOUTS}
+    missing = sorted(read_layouts() - listed)
+    assert not missing, f"wsoup/datasets/manifest.py: `_listed` reads the layouts {missing}, and LAYOUTS lacks them"
+    page = (ROOT / "docs/datasets.md").read_text(encoding="utf-8")
+    _, *described = re.findall(r"^\| `([^`]+)` \|", page, flags=re.MULTILINE)
+    rows = "docs/datasets.md: the first table has a row for each of LAYOUTS (wsoup/datasets/manifest.py), in its order"
+    assert described == [*manifest.LAYOUTS], rows
 
 
 def test_a_source_lists_test_images_and_the_few_shot_images_of_all_seeds(root: Path) -> None:

@@ -20,7 +20,6 @@ from run_cli import run
 from small_world import COLOURS, write_image_folder
 
 from wsoup.cli import app as cli
-from wsoup.datasets.manifest import LAYOUTS
 from wsoup.params.inputs import DatasetParams
 from wsoup.pipeline.params import Params
 
@@ -195,11 +194,6 @@ def closure(pairs: set[tuple[str, str]]) -> set[tuple[str, str]]:
     while more := {(a, d) for (a, b), (c, d) in product(pairs, pairs) if b == c} - pairs:
         pairs = pairs | more
     return pairs
-
-
-def test_every_layout_is_described():
-    text = (ROOT / "docs" / "datasets.md").read_text(encoding="utf-8")
-    assert re.findall(r"^\| `([^`]+)` \|", text, flags=re.MULTILINE)[1:] == list(LAYOUTS)
 
 
 def test_links_in_the_docs_exist():

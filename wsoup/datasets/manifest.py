@@ -24,7 +24,7 @@ LAYOUTS = {
     "imagefolder": "{train,val,test}/<class>/<image>, or <class>/<image> for a test set; classnames.txt may rename",
     "coop:NAME": "one of the paper's 15 datasets in CoOp's folders under one data root",
     "laion:IMAGES": "ImageNet in CoOp's folders for testing, trained on images of LAION in IMAGES/<wnid>",
-    "manifest:FILE": "a CSV, TSV or Parquet list: path, label and/or class_name, split; or pictures in Parquet",
+    "manifest:FILE": "a CSV, TSV or Parquet list: path (or file, image), label or class_name, split; or pictures",
     "huggingface": "a dataset saved with `save_to_disk`, or the hub's Parquet files; one Image, one ClassLabel column",
 }
 """Values of ``datasets.<name>.layout``, and what each expects under root."""

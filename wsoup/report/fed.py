@@ -104,9 +104,9 @@ def _titles(record: Record) -> Iterator[tuple[RowKey, str]]:
         yield RowKey(name, row_name(method["soup"])), name
     for name, head in params["heads"].items():
         yield RowKey(name, row_name(head["soup"])), f"head {name}"
-    for row in baseline_rows():
-        name = row.method.name
-        yield RowKey(PRETRAINED, name), SHORT.get(name, row.label)
+    for baseline in baseline_rows():
+        name = baseline.method.name
+        yield RowKey(PRETRAINED, name), SHORT.get(name, baseline.label)
     yield RowKey(PRETRAINED, GIVEN), "texts of params.yaml"
     for name in soups:
         yield RowKey(PRETRAINED, f"{row_name(name)}_offsets"), f"{soup_title(name)}, offsets"
