@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 from evaluate_cases import evaluate_params
+from half_done import unread_keys
 from pydantic import ValidationError
 
 from wsoup.base.errors import PoolError
@@ -29,6 +30,10 @@ MATERIAL = Material(
     },
     upper_bound=POOL[4:],
 )
+
+
+def test_every_key_of_what_is_evaluated_and_reported_is_read():
+    assert unread_keys("evaluate") == []
 
 
 def test_pretrained_rows_are_unique_and_complete():

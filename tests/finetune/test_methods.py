@@ -7,6 +7,7 @@ from typing import Any, get_args
 import pytest
 import yaml
 from finetune_cases import COMMON, METHODS, SHARED
+from half_done import unread_keys
 from pydantic import ValidationError
 
 from wsoup.finetune.loss_params import LossParams
@@ -20,6 +21,10 @@ SOFT = {"kind": "soft_descriptors", "members": 2, "tokens": 3, "prompt_tokens": 
 
 def kinds(union: Any) -> set[str]:
     return {get_args(member.model_fields["kind"].annotation)[0] for member in get_args(union)}
+
+
+def test_every_key_of_a_method_is_read():
+    assert unread_keys("finetune") == []
 
 
 def test_the_methods_profile_has_every_kind_of_tune_and_loss():

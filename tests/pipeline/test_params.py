@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
+from half_done import unread_keys
 from project import miniature_params
 from small_world import COLOURS, write_image_folder
 
@@ -154,6 +155,12 @@ def test_a_local_config_is_watched_even_with_a_tag(tmp_path: Path) -> None:
 
 
 # -------------------------------------------------------------------------------------------------- pools, lines
+
+
+@pytest.mark.parametrize("room", ["params", "search", "finetune", "heads", "evaluate", "pipeline"])
+def test_every_key_is_read(room: str) -> None:
+    """One that is only declared would change nothing, without a word."""
+    assert unread_keys(room) == []
 
 
 def test_a_typo_in_a_union_is_answered_with_the_keys_of_its_kind() -> None:

@@ -7,6 +7,7 @@ import inspect
 import re
 
 import pytest
+from half_done import unread_keys
 from processes import ROOT
 from soup_cases import MODELS, file_of
 
@@ -60,6 +61,10 @@ def test_every_setting_is_read(kind: str) -> None:
             f"{file_of(model)}: setting {setting!r} of kind {kind} is declared and never read: use it in members() or "
             "measure(); or, if it decides which candidates there are, in Search.ranked (wsoup/search/grow/search.py)"
         )
+
+
+def test_every_key_of_pools_and_kinds_is_read() -> None:
+    assert unread_keys("search") == []
 
 
 def rows_of_kinds() -> dict[str, set[str]]:

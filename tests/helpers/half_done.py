@@ -1,0 +1,197 @@
+"""What the code declares and nothing uses: arguments, fields and functions, each with the file to edit.
+
+Read from the text of the code, so that nothing needs to run. A name is enough: two classes with a field of one name
+cannot be told apart.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from processes import ROOT
+
+from wsoup.params.section import Section
+
+FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@dataclass(frozen=True)
+class Read:
+    """An attribute that is read somewhere.
+
+    Attributes:
+        name: its name.
+        of_self: the class in which it is read of `self`, else None.
+    """
+
+    name: str
+    of_self: str | None
+
+
+@cache
+def trees() -> dict[Path, ast.Module]:
+    """Each file of the library and of the stages, parsed."""
+    files = [*(ROOT / "wsoup").rglob("*.py"), *(ROOT / "stages").glob("*.py")]
+    return {path.relative_to(ROOT): ast.parse(path.read_text(encoding="utf-8")) for path in sorted(files)}
+
+
+def of_rooms(*rooms: str) -> Iterator[tuple[Path, ast.Module]]:
+    """The files of some rooms."""
+    for path, tree in trees().items():
+        if path.parts[0] == "wsoup" and path.parts[1].removesuffix(".py") in rooms:
+            yield path, tree
+
+
+# ---------------------------------------------------------------------------------------------------------- arguments
+
+
+def ignored_arguments(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """(function, argument) for each argument that its function never reads; callbacks take what their callers give."""
+    for node in ast.walk(tree):
+        if not isinstance(node, FUNCTION):
+            continue
+        given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+        read = {inner.id for part in node.body for inner in ast.walk(part) if isinstance(inner, ast.Name)}
+        for argument in given:
+            is_hidden = argument.arg.startswith("_") or argument.arg in ("self", "cls")
+            if argument.arg not in read and not is_hidden and not _is_declaration(node):
+                yield node.name, argument.arg
+
+
+def _is_declaration(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a function has no body, or one that only raises or documents."""
+    return all(isinstance(part, ast.Expr | ast.Raise | ast.Pass) for part in node.body)
+
+
+# ------------------------------------------------------------------------------------------------------------- fields
+
+
+@cache
+def reads() -> frozenset[Read]:
+    """Every attribute that is read, but by validators: what only checks a value does not use it."""
+    found: set[Read] = set()
+    for tree in trees().values():
+        found |= set(_reads_in(tree, cls=None))
+    return frozenset(found)
+
+
+def _reads_in(node: ast.AST, *, cls: str | None) -> Iterator[Read]:
+    called = node.func if isinstance(node, ast.Call) else None
+    for part in ast.iter_child_nodes(node):
+        if isinstance(part, FUNCTION) and any("validator" in ast.unparse(each) for each in part.decorator_list):
+            continue
+        if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Load) and part is not called:
+            of_self = isinstance(part.value, ast.Name) and part.value.id == "self"
+            yield Read(part.attr, cls if of_self else None)
+        if isinstance(part, ast.MatchClass):
+            yield from (Read(name, None) for name in part.kwd_attrs)
+        if isinstance(node, ast.ClassDef) and isinstance(part, ast.Assign | ast.AnnAssign):
+            # A class may name one of its keys, such as prompt_key = "tokens".
+            if isinstance(part.value, ast.Constant) and isinstance(part.value.value, str):
+                yield Read(part.value.value, node.name)
+        inner = part.name if isinstance(part, ast.ClassDef) else cls
+        yield from _reads_in(part, cls=inner)
+
+
+def is_read(field: str, *, classes: set[str]) -> bool:
+    """Whether a field is read by a method of one of some classes, or of anything but `self`."""
+    return any(read.name == field and (read.of_self is None or read.of_self in classes) for read in reads())
+
+
+# ---------------------------------------------------------------------------------------------------------- functions
+
+
+@dataclass(frozen=True)
+class Uses:
+    """What one file imports of wsoup and which names it uses.
+
+    Attributes:
+        imported: (module, name) -> as what.
+        by_part: names that each statement at the top of the file loads, and dotted ones, by what it defines.
+    """
+
+    imported: dict[tuple[str, str], str]
+    by_part: list[tuple[str, set[str]]]
+
+
+@cache
+def uses() -> dict[Path, Uses]:
+    """Of each file."""
+    of_files = {}
+    for path, tree in trees().items():
+        imported = {}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom):
+                imported |= {(node.module or "", alias.name): alias.asname or alias.name for alias in node.names}
+        by_part = [(getattr(part, "name", ""), set(_loaded(part))) for part in tree.body]
+        of_files[path] = Uses(imported, by_part)
+    return of_files
+
+
+def _loaded(part: ast.AST) -> Iterator[str]:
+    for node in ast.walk(part):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            yield f"{node.value.id}.{node.attr}"
+
+
+def is_used(path: Path, name: str) -> bool:
+    """Whether a function or class of a module is used by another file, or by its own outside of itself."""
+    module = ".".join(path.with_suffix("").parts)
+    package, _, stem = module.rpartition(".")
+    for other, file in uses().items():
+        spelled = {file.imported.get((module, name)), f"{file.imported.get((package, stem))}.{name}"}
+        if other == path:
+            spelled.add(name)
+        for defined, loaded in file.by_part:
+            if spelled & loaded and not (other == path and defined == name):
+                return True
+    return False
+
+
+# -------------------------------------------------------------------------------------------------------- params.yaml
+
+BY_ANOTHER_NAME = {
+    ("GaussianAverage", "deviation"): "wsoup/finetune/averages.py takes the whole section as arguments",
+}
+"""Keys that are read and not by their own name, with the place."""
+
+
+def sections(room: str) -> dict[str, type[Section]]:
+    """The sections of params.yaml that a room declares, by the name of their class."""
+    for path, tree in of_rooms(room):
+        if any(isinstance(node, ast.ImportFrom) and node.module == Section.__module__ for node in tree.body):
+            importlib.import_module(".".join(path.with_suffix("").parts))
+    declared = {}
+    for model in _below(Section):
+        if model.__module__.startswith(f"wsoup.{room}."):
+            declared[model.__name__] = model
+    return declared
+
+
+def _below(model: type[Section]) -> Iterator[type[Section]]:
+    for inner in model.__subclasses__():
+        yield inner
+        yield from _below(inner)
+
+
+def unread_keys(room: str) -> list[str]:
+    """A sentence for each key of a room's sections that nothing reads."""
+    sentences = []
+    for name, model in sections(room).items():
+        classes = {cls.__name__ for cls in (*model.__mro__, *_below(model))}
+        for key in model.model_fields:
+            is_known = (name, key) in BY_ANOTHER_NAME
+            if not is_known and not is_read(key, classes=classes):
+                file = f"{model.__module__.replace('.', '/')}.py"
+                sentences.append(
+                    f"{file}: the key {key!r} of {name} is declared and nothing reads it; read it where it decides "
+                    "(the code that takes the section, from its stage in stages/), or take it out"
+                )
+    return sentences

@@ -1,0 +1,18 @@
+"""Every key of params.yaml is read by something: one that is only declared would change nothing, without a word."""
+
+from __future__ import annotations
+
+from half_done import is_read, sections, unread_keys
+
+
+def test_every_key_of_inputs_is_read() -> None:
+    assert unread_keys("params") == []
+
+
+def test_a_key_that_nothing_reads_is_found() -> None:
+    """Reading it of `self` in another class, or in a validator, is not reading it."""
+    assert {"DatasetParams", "EncoderParams", "FewshotParams"} <= sections("params").keys()
+    assert is_read("shots", classes={"FewshotParams"})
+    assert not is_read("balanced_by_colour", classes={"FewshotParams"})
+    assert is_read("n_given", classes={"_Work"})
+    assert not is_read("n_given", classes={"FewshotParams"})
