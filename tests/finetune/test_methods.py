@@ -29,14 +29,16 @@ def test_every_key_of_a_method_is_read():
 
 def test_the_methods_profile_has_every_kind_of_tune_and_loss():
     methods = parse_params(yaml.safe_load(demo("all")), origin="methods").finetune.methods.values()
-    assert {method.tune.kind for method in methods} == kinds(TuneParams)
-    assert {method.loss.kind for method in methods} == kinds(LossParams)
+    where = "a method of data/toy/methods.yaml or data/toy/rivals.yaml has each kind of tune and of loss"
+    assert {method.tune.kind for method in methods} == kinds(TuneParams), where
+    assert {method.loss.kind for method in methods} == kinds(LossParams), where
     assert {method.soup for method in methods} == {"class_name", "descriptor", "word"}
 
 
 def test_the_test_cases_have_every_kind_too():
-    assert {method["tune"]["kind"] for method in METHODS.values()} == kinds(TuneParams)
-    assert {method["loss"]["kind"] for method in METHODS.values()} == kinds(LossParams)
+    where = "tests/helpers/finetune_cases.py: METHODS has a method with each kind of tune and of loss"
+    assert {method["tune"]["kind"] for method in METHODS.values()} == kinds(TuneParams), where
+    assert {method["loss"]["kind"] for method in METHODS.values()} == kinds(LossParams), where
 
 
 @pytest.mark.parametrize(

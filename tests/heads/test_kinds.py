@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from torch import Tensor
 
 from wsoup.heads.choose import choose
 from wsoup.heads.fewshot import FewShot
+from wsoup.heads.kinds import PARTS
+from wsoup.heads.params import HeadParams
 from wsoup.heads.prototypes import ClassMeans, Prototypes
 from wsoup.heads.ridge import Ridge
 
@@ -25,6 +28,15 @@ in folds of seven, seven, one and one."""
 def others(shots: FewShot, n=5) -> Tensor:
     draw = torch.Generator().manual_seed(9)
     return unit(torch.randn(n, shots.features.shape[1], generator=draw, dtype=torch.float64))
+
+
+def test_every_kind_of_params_is_made_of_parts():
+    named = set(get_args(HeadParams.model_fields["kind"].annotation))
+    assert not named - PARTS.keys(), f"wsoup/heads/kinds.py: PARTS has no {sorted(named - PARTS.keys())}"
+    assert not PARTS.keys() - named, f"wsoup/heads/params.py: HeadParams.kind has no {sorted(PARTS.keys() - named)}"
+    parts = {part for of_kind in PARTS.values() for part in of_kind}
+    unknown = parts - {*KINDS, ClassMeans}
+    assert not unknown, f"tests/heads/test_kinds.py: KINDS has no {unknown}, so no test compares it with an oracle"
 
 
 # ------------------------------------------------------------------------------------------------- by hand

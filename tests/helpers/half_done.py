@@ -90,12 +90,16 @@ def _reads_in(node: ast.AST, *, cls: str | None) -> Iterator[Read]:
             yield Read(part.attr, cls if of_self else None)
         if isinstance(part, ast.MatchClass):
             yield from (Read(name, None) for name in part.kwd_attrs)
-        if isinstance(node, ast.ClassDef) and isinstance(part, ast.Assign | ast.AnnAssign):
-            # A class may name one of its keys, such as prompt_key = "tokens".
-            if isinstance(part.value, ast.Constant) and isinstance(part.value.value, str):
-                yield Read(part.value.value, node.name)
+        # A class may name one of its keys, such as prompt_key = "tokens".
+        if isinstance(node, ast.ClassDef) and isinstance(part, ast.Assign):
+            yield from (Read(value, node.name) for value in _texts(part.value))
         inner = part.name if isinstance(part, ast.ClassDef) else cls
         yield from _reads_in(part, cls=inner)
+
+
+def _texts(node: ast.expr) -> Iterator[str]:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
 
 
 def is_read(field: str, *, classes: set[str]) -> bool:

@@ -124,6 +124,22 @@ FACTS = {
             "| method | XD mean: macro_accuracy |", "| Class name only | 0.750 |"
         ]
     """,
+    "a table of the page": """
+        import sys
+        from pathlib import Path
+        import pyarrow as pa
+        from wsoup.disk import store
+        from wsoup.disk.files import PRETRAINED, Artifacts
+        from wsoup.report import run
+        artifacts = Artifacts(Path(sys.argv[1]))
+        about = {"class_names": ["cat", "dog"]}
+        cells = [("pets", 0, 0, 1, 2), ("pets", 0, 1, 0, 3), ("pets", 1, 1, 1, 4), ("cars", 0, 0, 0, 9)]
+        lines = [dict(zip(("dataset", "label", "before", "after", "n_images"), cell)) for cell in cells]
+        store.write_table(artifacts.results / PRETRAINED / "confusion.parquet", pa.Table.from_pylist(lines))
+        store.write_table(artifacts.manifest("pets"), pa.table({"path": ["x"]}), attributes=about)
+        table = run.by_class(artifacts, source="pets")
+        assert [list(row.values()) for row in table.rows] == [["cat", 3, 2, 5], ["dog", 4, 4, 4]]
+    """,
     "a dataset layout": """
         import sys
         from pathlib import Path
