@@ -148,6 +148,18 @@ def test_inputs_of_other_params_are_made_first(first_run, tmp_path):
     assert project.repro() >= {"soup@word", "finetune@ce"}
 
 
+def test_where_nothing_has_run_the_stages_to_begin_with_are_named(first_run, tmp_path):
+    project = first_run.copy(tmp_path / "project")
+    for folder in ("artifacts", ".cache"):
+        shutil.rmtree(project.folder / folder)
+    (project.folder / "dvc.lock").unlink()
+    printed = project.run(*AHEAD)
+    assert "embed_train is left: prepare@photo must run before it\n" in printed
+    assert (
+        printed.splitlines()[-1] == "nothing can be computed yet; next: dvc repro prepare fewshot candidates evaluated"
+    )
+
+
 def test_a_stage_that_runs_already_is_left_alone(first_run, tmp_path):
     from filelock import FileLock
 

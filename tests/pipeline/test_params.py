@@ -178,6 +178,22 @@ def test_a_typo_in_a_union_is_answered_with_the_keys_of_its_kind() -> None:
     assert message.endswith(known(GreedySoup))
 
 
+def test_a_pool_without_files_is_refused_where_texts_are_taken_from_it() -> None:
+    """Of the pool of descriptors nobody need take any."""
+    none = {"paths": [], "period": True}
+    pools = ["words", "descriptors", "facts"]
+    message = refusal(candidates__pools=pools, candidates__facts=none)
+    assert message.endswith("candidates: facts.paths is []; name a file of texts there, or take facts out of pools")
+    message = refusal(candidates__descriptors=none)
+    assert message.endswith(
+        "soups.descriptor: its pool is descriptors, and candidates.descriptors.paths is []; name a file of texts "
+        "there, or take the soup out"
+    )
+    of_words = {name: soup for name, soup in RAW["soups"].items() if soup["pool"] == "words"}
+    methods = {name: method for name, method in RAW["finetune"]["methods"].items() if method["soup"] != "descriptor"}
+    parse_params(changed(candidates__descriptors=none, soups=of_words, finetune__methods=methods), origin="params.yaml")
+
+
 def test_many_problems_are_counted_and_long_values_shortened() -> None:
     message = refusal(**{f"zzz{i}": i for i in range(200)})
     assert "unknown key 'zzz0'" in message

@@ -70,7 +70,11 @@ def test_descriptors_of_a_json_file_are_sorted_with_their_final_period(tmp_path:
     [
         ("", r"d.txt is empty; expected one text per line"),
         ("\n \n", r"d.txt is empty"),
-        ("red\nblue\nred.\n", r"d.txt holds 'red' more than once \(1 such texts\)"),
+        ("red\n\nblue\nred.\n", r"d.txt holds 'red' more than once \(lines 1, 4\); keep each text once"),
+        (
+            "".join(f"w{i}\nw{i}\n" for i in range(7)),
+            r"d.txt holds 'w0' more than once \(lines 1, 2\), .*'w4' more than once \(lines 9, 10\) and 2 more texts",
+        ),
     ],
 )
 def test_an_empty_pool_or_one_with_repetitions_is_refused(tmp_path: Path, text: str, message: str) -> None:

@@ -46,5 +46,7 @@ def ahead_command(
         console.plain(f"{name} is left: {', '.join(first[:3])} must run before it")
     if computed:
         console.plain(f"{computed} shards computed; next: dvc repro")
+    elif todo.waiting and not todo.stages:
+        console.plain(f"nothing can be computed yet; next: dvc repro {' '.join(todo.first)}")
     else:
         console.plain("nothing to compute: all shards that can be computed now are there; next: dvc repro")

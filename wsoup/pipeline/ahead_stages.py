@@ -37,6 +37,17 @@ class Todo:
     waiting: Mapping[str, Sequence[str]]
     n_seeds: int
 
+    @property
+    def first(self) -> list[str]:
+        """Scripts of the stages that must run before those that wait, without the waiting ones themselves."""
+        scripts: dict[str, None] = {}
+        for before in self.waiting.values():
+            for name in before:
+                if name not in self.waiting:
+                    script, _, _ = name.partition("@")
+                    scripts[script] = None
+        return list(scripts)
+
     def follows(self, name: str) -> str | None:
         """The stage among these whose finetuned models a stage evaluates, if it is one of those."""
         script, _, method = name.partition("@")

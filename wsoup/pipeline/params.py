@@ -113,6 +113,16 @@ class Params(Section):
         return self
 
     @model_validator(mode="after")
+    def _soups_have_texts(self) -> Params:
+        for name, soup in self.soups.items():
+            if soup.pool != "words" and not self.candidates.files(soup.pool):
+                raise ValueError(
+                    f"soups.{name}: its pool is {soup.pool}, and candidates.{soup.pool}.paths is []; name a file of "
+                    "texts there, or take the soup out"
+                )
+        return self
+
+    @model_validator(mode="after")
     def _likelihoods_are_computed(self) -> Params:
         for name, soup in self.soups.items():
             if soup.reads_k2 and soup.pool not in self.score.likelihood:

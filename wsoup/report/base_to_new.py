@@ -8,6 +8,8 @@ from wsoup.params.inputs import DatasetParams
 from wsoup.report.results import Results
 from wsoup.report.tables import Table, TableCells, mean_and_std
 
+TARGET = "new classes"
+"""The column that names a target, where several have the new classes."""
 NOTE = (
     "Per cent; H is the harmonic mean of the accuracies on base and new classes, of each seed. Means over seeds, ± "
     "standard deviation over seeds."
@@ -17,32 +19,62 @@ NOTE = (
 def base_to_new(results: Results, *, datasets: Mapping[str, DatasetParams]) -> Table:
     """Every row on the source's base classes, on the new ones of the same dataset, and the harmonic mean of both.
 
-    Without a source of base classes and a target of its new ones the table has no rows.
+    Several targets may have the new classes, with another template for instance. Where some dataset has half of its
+    classes and there is no such pair, the table has a note that says why instead of rows; else it has neither.
     """
+    targets = new_targets(datasets)
     columns = ["method", "m"]
+    if len(targets) > 1:
+        columns.append(TARGET)
     for column in ("base", "new", "H"):
         columns += [column, f"{column} (std)"]
     rows: list[TableCells] = []
-    pair = pair_of(datasets)
-    if pair is not None:
+    base = source_of(datasets)
+    for target in targets:
         for variant, row, cells in results.rows():
-            line: dict[str, object] = {"method": results.title(variant, row)}
+            line: dict[str, object] = {"method": results.title(variant, row), TARGET: target}
             line["m"] = round(cells.texts, 1)
-            both = cells.of(pair)  # (2, seeds)
+            both = cells.of((base, target))  # (2, seeds)
             for column, values in (("base", both[0]), ("new", both[1]), ("H", harmonic_mean(both))):
                 line[column], line[f"{column} (std)"] = mean_and_std(values[None])
             rows.append(line)
-    return Table("base_to_new", "From base to new classes", columns, rows, [NOTE])
+    notes = []
+    if rows:
+        notes = [NOTE]
+    elif any(section.classes is not None for section in datasets.values()):
+        notes = [_why_none(datasets)]
+    return Table("base_to_new", "From base to new classes", columns, rows, notes)
 
 
-def pair_of(datasets: Mapping[str, DatasetParams]) -> tuple[str, str] | None:
-    """Names of the source, if it has base classes, and of the target with the new classes of the same images."""
-    base = next(name for name, section in datasets.items() if section.role == "source")
+def source_of(datasets: Mapping[str, DatasetParams]) -> str:
+    """The name of the source."""
+    return next(name for name, section in datasets.items() if section.role == "source")
+
+
+def new_targets(datasets: Mapping[str, DatasetParams]) -> list[str]:
+    """Names of the targets with the new classes of the source's images, if the source has the base classes."""
+    source = datasets[source_of(datasets)]
+    targets = []
     for name, section in datasets.items():
-        same_images = (section.layout, section.root) == (datasets[base].layout, datasets[base].root)
-        if same_images and datasets[base].classes == "base" and section.classes == "new":
-            return base, name
-    return None
+        same_images = (section.layout, section.root) == (source.layout, source.root)
+        if same_images and source.classes == "base" and section.classes == "new":
+            targets.append(name)
+    return targets
+
+
+def _why_none(datasets: Mapping[str, DatasetParams]) -> str:
+    """Why no target is compared with the source, and what would make one."""
+    name = source_of(datasets)
+    has = {"new": "has the new classes", None: "has all classes"}
+    classes = datasets[name].classes
+    if classes != "base":
+        return (
+            f"No figures: the source, {name}, {has[classes]}; with classes: base there, and classes: new on a target."
+        )
+    return (
+        f"No figures: the source, {name}, has the base classes, and no target has classes: new with its layout and "
+        f"root ({datasets[name].root})."
+    )
 
 
 def harmonic_mean(accuracies: np.ndarray) -> np.ndarray:

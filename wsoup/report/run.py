@@ -152,7 +152,7 @@ def tables(run: FinishedRun) -> list[Table]:
     if searches or results.peak_device_mib:
         tables.append(memory_table(results, searches=searches))
     halves = base_to_new(results, datasets=run.params.datasets)
-    if halves.rows:
+    if halves.rows or halves.notes:
         tables.append(halves)
     if results.metrics:
         tables.append(row_metrics(results))

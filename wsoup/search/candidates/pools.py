@@ -63,10 +63,11 @@ def words_from_file(path: str | Path, *, count: int) -> list[str]:
     Raises:
         PoolError: the file has fewer words, or a word twice.
     """
-    words = texts_of(path)
+    by_line = texts_of(path)
+    words = list(by_line.values())
     if len(words) < count:
         raise PoolError(f"{path} holds {len(words)} words, candidates.words.count asks for {count}; lower it")
-    return unique(words[:count], origin=str(path))
+    return unique(words[:count], origin=str(path), lines=list(by_line)[:count])
 
 
 def descriptors(paths: Sequence[str | Path], *, pool: str = "descriptors") -> list[str]:
@@ -84,7 +85,8 @@ def descriptors(paths: Sequence[str | Path], *, pool: str = "descriptors") -> li
             sentences: set[str] = set().union(*gpt.read_descriptors(path).values())
             texts = sorted(sentences, key=lambda text: f"{text}.")
         else:
-            texts = unique(texts_of(path), origin=str(path))
+            by_line = texts_of(path)
+            texts = unique(list(by_line.values()), origin=str(path), lines=list(by_line))
         # The same text in two files keeps its first place.
         distinct.update(dict.fromkeys(texts))
     if paths and not distinct:

@@ -1,21 +1,22 @@
 """Lists of candidates: text files with one text a line, such as the pools that stage `candidates` writes."""
 
 import hashlib
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from wsoup.base.errors import MissingError, PoolError
+from wsoup.base.errors import MissingError, PoolError, one_line
 from wsoup.core.prompts import bare
 from wsoup.disk.files import read_text
 from wsoup.disk.store import require, write_bytes
 
 SAVED_BY_TORCH = (b"PK\x03\x04", b"\x80")
 """How a file of `torch.save` begins: a zip archive, or a pickle."""
+SHOWN = 5
+"""Repeated texts that an error lists, and places of each."""
 
 
-def lines_of(path: str | Path) -> list[str]:
-    """The non-empty lines of a text file of candidates, without white space around them.
+def numbered(path: str | Path) -> dict[int, str]:
+    """The non-empty lines of a text file of candidates by their number from 1, without white space around them.
 
     Raises:
         MissingError: no such file.
@@ -25,13 +26,13 @@ def lines_of(path: str | Path) -> list[str]:
         lines = read_text(path, kind=PoolError).splitlines()
     except MissingError:
         raise MissingError(f"{path} does not exist; correct its path under candidates in params.yaml") from None
-    return [line.strip() for line in lines if line.strip()]
+    return {number: line.strip() for number, line in enumerate(lines, start=1) if line.strip()}
 
 
-def texts_of(path: str | Path) -> list[str]:
-    """The non-empty lines of a text file, bare; raises as `lines_of`."""
-    texts = [bare(line) for line in lines_of(path)]
-    return [text for text in texts if text]
+def texts_of(path: str | Path) -> dict[int, str]:
+    """The non-empty lines of a text file, bare, by their number from 1; raises as `numbered`."""
+    texts = {number: bare(line) for number, line in numbered(path).items()}
+    return {number: text for number, text in texts.items() if text}
 
 
 def waffle_texts(path: str | Path) -> list[str]:
@@ -40,7 +41,7 @@ def waffle_texts(path: str | Path) -> list[str]:
     The authors' own file is one of torch, which is not read here: it is unpickled only by its user, and only as data.
 
     Raises:
-        MissingError, PoolError: as `lines_of`; PoolError with the command that makes such a file a list.
+        MissingError, PoolError: as `numbered`; PoolError with the command that makes such a file a list.
     """
     file = Path(path)
     if file.is_file():
@@ -52,18 +53,32 @@ def waffle_texts(path: str | Path) -> list[str]:
                 f"{path} was saved by torch or pickle; a text file with one text per line is expected. Convert it: "
                 f'python -c "{load}" > waffle.txt'
             )
-    return [line.removesuffix(".") for line in lines_of(path)]
+    return [line.removesuffix(".") for line in numbered(path).values()]
 
 
-def unique(texts: Sequence[str], *, origin: str) -> list[str]:
-    """The texts themselves; PoolError if there are none, or one is repeated."""
+def unique(texts: Sequence[str], *, origin: str, lines: Sequence[int] | None = None) -> list[str]:
+    """The texts themselves; PoolError if there are none, or one is repeated.
+
+    Args:
+        texts: bare.
+        origin: names them in errors.
+        lines: their numbers in a file; by default texts are numbered from 1.
+    """
     if not texts:
         raise PoolError(f"{origin} is empty; expected one text per line")
-    repeated = [text for text, count in Counter(texts).items() if count > 1]
+    places: dict[str, list[int]] = {}
+    for number, text in zip(lines or range(1, len(texts) + 1), texts, strict=True):
+        places.setdefault(text, []).append(number)
+    what = "texts" if lines is None else "lines"
+    repeated = []
+    for text, numbers in places.items():
+        if len(numbers) > 1:
+            repeated.append(f"{text!r} more than once ({what} {', '.join(map(str, numbers[:SHOWN]))})")
     if repeated:
-        raise PoolError(
-            f"{origin} holds {repeated[0]!r} more than once ({len(repeated)} such texts); remove the repetitions"
-        )
+        more = ""
+        if len(repeated) > SHOWN:
+            more = f" and {len(repeated) - SHOWN} more texts likewise"
+        raise PoolError(f"{origin} holds {one_line(', '.join(repeated[:SHOWN]), limit=400)}{more}; keep each text once")
     return list(texts)
 
 
@@ -77,7 +92,7 @@ def read_pool(path: str | Path) -> list[str]:
     texts = texts_of(require(path, made_by="candidates"))
     if not texts:
         return []
-    return unique(texts, origin=str(path))
+    return unique(list(texts.values()), origin=str(path), lines=list(texts))
 
 
 def write_pool(path: str | Path, texts: Iterable[str]) -> None:

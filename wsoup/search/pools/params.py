@@ -88,6 +88,8 @@ class CandidatesParams(Section):
                 raise ValueError(f"pools: {name!r} is another key of candidates; give the pool another name")
             if name not in self.__pydantic_extra__:
                 raise ValueError(f"pools names {name!r}; add candidates.{name} with its paths and period")
+            if not self.files(name):
+                raise ValueError(f"{name}.paths is []; name a file of texts there, or take {name} out of pools")
         return self
 
     @property
