@@ -38,7 +38,8 @@ def compare(first: str = "HEAD", second: str = WORKSPACE, *, root: Path = Path()
     edits = changed_params(before.record.params, after.record.params)
     params = _sentences(edits)
     fed = fed_rows(after.record, changed=list(edits))
-    gone = gone_rows(before, after)
+    renamed = renamed_keys(before, after)
+    gone = gone_rows(before, after, renamed=renamed)
     caveats = _caveats(before, after)
     width = WIDTH
     if everything:
@@ -63,7 +64,7 @@ def compare(first: str = "HEAD", second: str = WORKSPACE, *, root: Path = Path()
     lines += map(one_sided_line, on_one_side)
     lines += _members(before.record, after.record, width=width)
     lines += others_in_lines(others, fed={row.key for row in fed}, everything=everything)
-    known = {row.key for row in (*new, *gone)} | renamed_keys(before, after)
+    known = {row.key for row in (*new, *gone)} | renamed
     lines += others_on_one_side(before, after, shown=known, width=width)
     return "\n".join(lines)
 

@@ -8,7 +8,6 @@ import numpy as np
 from wsoup.evaluate.row_key import RowKey
 from wsoup.report.changes import correct_images
 from wsoup.report.fed import FedRow, every_row
-from wsoup.report.pairs import renamed_keys
 from wsoup.report.results import PLACES
 from wsoup.report.revisions import Revision
 from wsoup.report.sentences import one_line_of
@@ -33,12 +32,11 @@ class OneSided(NamedTuple):
     what: str
 
 
-def gone_rows(before: Revision, after: Revision) -> list[FedRow]:
-    """The rows that only the earlier revision has, and with which no row of the later one is compared."""
-    compared = renamed_keys(before, after)
+def gone_rows(before: Revision, after: Revision, *, renamed: Collection[RowKey]) -> list[FedRow]:
+    """The rows that only the earlier revision has, without those that are compared under another name (`renamed`)."""
     gone = []
     for row in every_row(before.record):
-        if row.key in before.counts and row.key not in after.counts and row.key not in compared:
+        if row.key in before.counts and row.key not in after.counts and row.key not in renamed:
             gone.append(row)
     return gone
 
