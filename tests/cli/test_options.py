@@ -35,7 +35,7 @@ def test_every_argument_is_read(room: str) -> None:
     for path, tree in of_rooms(room):
         for function, argument in ignored_arguments(tree):
             ignored.append(f"{path}: {function}() takes {argument!r} and does not read it; use it, or take it out")
-    assert ignored == []
+    assert not ignored, "\n".join(ignored)
 
 
 def paragraphs() -> list[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from typing import Any, get_args
 
 import pytest
 import yaml
 from finetune_cases import COMMON, METHODS, SHARED
 from half_done import unread_keys
+from processes import ROOT
 from pydantic import ValidationError
 
 from wsoup.finetune.loss_params import LossParams
@@ -23,8 +25,27 @@ def kinds(union: Any) -> set[str]:
     return {get_args(member.model_fields["kind"].annotation)[0] for member in get_args(union)}
 
 
+def cases(file: str) -> set[str]:
+    """The classes that some `match` of a file has a case for."""
+    tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+    return {ast.unparse(node.cls) for node in ast.walk(tree) if isinstance(node, ast.MatchClass)}
+
+
+@pytest.mark.parametrize(
+    ("file", "union", "without"),
+    [
+        ("wsoup/finetune/objective.py", LossParams, set()),
+        # A prompt alone is what every kind of tune may have besides.
+        ("wsoup/finetune/tuners.py", TuneParams, {"PromptTune"}),
+    ],
+)
+def test_every_kind_has_a_case_where_it_is_computed(file: str, union: Any, without: set[str]) -> None:
+    missing = {kind.__name__ for kind in get_args(union)} - cases(file) - without
+    assert not missing, f"{file}: a match has no case for {sorted(missing)}, so nothing computes or trains it"
+
+
 def test_every_key_of_a_method_is_read():
-    assert unread_keys("finetune") == []
+    assert not unread_keys("finetune"), "\n".join(unread_keys("finetune"))
 
 
 def test_the_methods_profile_has_every_kind_of_tune_and_loss():

@@ -21,4 +21,4 @@ def test_everything_is_used(room: str) -> None:
             # What has a decorator may be called by its maker, such as a command.
             if is_named and not node.decorator_list and not is_used(path, node.name):
                 unused.append(f"{path}: nothing uses {node.name}; use it where it belongs, or remove it")
-    assert unused == []
+    assert not unused, "\n".join(unused)

@@ -194,7 +194,7 @@ def test_the_runs_method_is_compared_with_the_runs_method_before_if_there_was_on
 def test_a_row_that_only_one_run_has_is_new_or_gone_and_one_that_neither_has_is_not_shown(compared):
     """k0 feeds the soups `old`, which nobody evaluated, and `word`; `waffle` was there before."""
     shown = compared(
-        {"counts": {"waffle": {1: 200, 2: 100}, "gpt": {1: 1}}},
+        {"counts": {"waffle": {1: 200, 2: 100}, "gpt_score_mean": {1: 1}}},
         {"counts": {WHOLE: {1: 300}, "cupl": {1: 1}, "word_soup_autoclip": {1: 2}}, "k0": 8},
     )
     table = shown[shown.index(f"{'':<28}{'before':>8}{'after':>8}{'change':>8}   95% interval") + 1 :]
@@ -204,7 +204,7 @@ def test_a_row_that_only_one_run_has_is_new_or_gone_and_one_that_neither_has_is_
     ]
     assert table[-2:] == [
         "other rows that are new (2): pretrained/cupl, pretrained/word_soup_autoclip",
-        "other rows that are gone (1): pretrained/gpt",
+        "other rows that are gone (1): pretrained/gpt_score_mean",
     ]
     assert shown[0] == "Nothing to compare: the rows shown are new (1) or gone (1)."
 

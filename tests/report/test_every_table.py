@@ -34,16 +34,18 @@ def test_every_table_is_shown() -> None:
     makers = makers_of_tables()
     assert {"verdict_table", "zero_shot_table", "base_to_new", "paper_tables"} <= makers.keys()
     shown = "call it in tables() of wsoup/report/run.py, which writes and shows all of them"
-    for function, file in makers.items():
-        assert is_used(file, function), f"{file}: {function}() makes a table that nothing shows: {shown}"
+    hidden = [f"{file}: {function}()" for function, file in makers.items() if not is_used(file, function)]
+    assert not hidden, f"{', '.join(hidden)} makes a table that nothing shows: {shown}"
 
 
 def test_every_function_of_the_report_is_used() -> None:
+    unused = []
     for path, tree in of_rooms("report"):
         for node in tree.body:
-            if isinstance(node, ast.FunctionDef):
-                data = "the data of a figure is named in figures() of wsoup/report/run.py, a table in tables() there"
-                assert is_used(path, node.name), f"{path}: nothing uses {node.name}(): {data}"
+            if isinstance(node, ast.FunctionDef) and not is_used(path, node.name):
+                unused.append(f"{path}: nothing uses {node.name}()")
+    data = "the data of a figure is named in figures() of wsoup/report/run.py, a table in tables() there"
+    assert not unused, f"{', '.join(unused)}; {data}"
 
 
 def keys_of_figures() -> set[str]:
