@@ -117,7 +117,7 @@ def test_keys_of_metrics_are_unique_and_stable():
         *("ensemble_zpe", "random_descriptors_zpe", "random_chains_zpe", "descriptor_soup_zpe", "word_soup_zpe"),
         *("ensemble_zpe_selection", "random_descriptors_zpe_selection", "random_chains_zpe_selection"),
         *("descriptor_soup_zpe_selection", "word_soup_zpe_selection"),
-    ]
+    ], "tests/evaluate/test_rows.py: this list has the key of each row of wsoup/report/labels.py"
 
 
 def test_rows_with_weighted_texts_are_named_as_compare_names_them():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -38,6 +39,17 @@ def trees() -> dict[Path, ast.Module]:
     """Each file of the library and of the stages, parsed."""
     files = [*(ROOT / "wsoup").rglob("*.py"), *(ROOT / "stages").glob("*.py")]
     return {path.relative_to(ROOT): ast.parse(path.read_text(encoding="utf-8")) for path in sorted(files)}
+
+
+def imports_of(tree: ast.Module) -> Iterator[tuple[tuple[str, str], str]]:
+    """((module, name), what it is called here) of all that a file imports; a module by itself has no name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                yield (node.module or "", alias.name), alias.asname or alias.name
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                yield (alias.name, ""), alias.asname or alias.name
 
 
 def of_rooms(*rooms: str) -> Iterator[tuple[Path, ast.Module]]:
@@ -76,25 +88,41 @@ def reads() -> frozenset[Read]:
     """Every attribute that is read, but by validators: what only checks a value does not use it."""
     found: set[Read] = set()
     for tree in trees().values():
-        found |= set(_reads_in(tree, cls=None))
+        imported = {name for _, name in imports_of(tree)}
+        found |= set(_reads_in(tree, cls=None, others=frozenset(imported)))
     return frozenset(found)
 
 
-def _reads_in(node: ast.AST, *, cls: str | None) -> Iterator[Read]:
+def _reads_in(node: ast.AST, *, cls: str | None, others: frozenset[str]) -> Iterator[Read]:
+    """What a part of a file reads, of `self` in the class `cls`; names in `others` are no sections."""
+    if isinstance(node, FUNCTION):
+        given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+        others |= {
+            argument.arg for argument in given if argument.annotation and not _may_be_section(argument.annotation)
+        }
     called = node.func if isinstance(node, ast.Call) else None
     for part in ast.iter_child_nodes(node):
         if isinstance(part, FUNCTION) and any("validator" in ast.unparse(each) for each in part.decorator_list):
             continue
         if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Load) and part is not called:
-            of_self = isinstance(part.value, ast.Name) and part.value.id == "self"
-            yield Read(part.attr, cls if of_self else None)
+            owner = part.value.id if isinstance(part.value, ast.Name) else ""
+            if owner not in others:
+                yield Read(part.attr, cls if owner == "self" else None)
         if isinstance(part, ast.MatchClass):
             yield from (Read(name, None) for name in part.kwd_attrs)
         # A class may name one of its keys, such as prompt_key = "tokens".
         if isinstance(node, ast.ClassDef) and isinstance(part, ast.Assign):
             yield from (Read(value, node.name) for value in _texts(part.value))
         inner = part.name if isinstance(part, ast.ClassDef) else cls
-        yield from _reads_in(part, cls=inner)
+        yield from _reads_in(part, cls=inner, others=others)
+
+
+SECTIONS = re.compile(r"Params|Tune|Loss|Soup|Section|Wanted|Average|Any\b|object|Self|Run\b|Search")
+"""What an annotation of a section, or of what holds one, has in it."""
+
+
+def _may_be_section(annotation: ast.expr) -> bool:
+    return SECTIONS.search(ast.unparse(annotation)) is not None
 
 
 def _texts(node: ast.expr) -> Iterator[str]:
@@ -128,10 +156,7 @@ def uses() -> dict[Path, Uses]:
     """Of each file."""
     of_files = {}
     for path, tree in trees().items():
-        imported = {}
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom):
-                imported |= {(node.module or "", alias.name): alias.asname or alias.name for alias in node.names}
+        imported = dict(imports_of(tree))
         by_part = [(getattr(part, "name", ""), set(_loaded(part))) for part in tree.body]
         of_files[path] = Uses(imported, by_part)
     return of_files
