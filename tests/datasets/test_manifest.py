@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from half_done import unused
 from miniature import build_coop, draw, write_pickles
 from PIL import Image
 from processes import ROOT
@@ -56,6 +57,10 @@ def test_every_layout_is_read(layout: str, tmp_path: Path) -> None:
         said = str(error)
     unread = f"wsoup/datasets/manifest.py: LAYOUTS names {layout}, and `_listed` does not read it"
     assert "is not a layout" not in said, unread
+
+
+def test_everything_is_used() -> None:
+    assert not unused("datasets"), "\n".join(unused("datasets"))
 
 
 def read_layouts() -> set[str]:

@@ -6,7 +6,6 @@ import re
 from dataclasses import replace
 
 import numpy as np
-import open_clip
 import torch
 from heads_cases import on_a_circle
 from reference import REFERENCE, needs_reference
@@ -28,7 +27,7 @@ from wsoup.evaluate.rows import Material, Row
 from wsoup.evaluate.testsets import TestSet
 from wsoup.search.candidates import gpt, gpt_classes
 from wsoup.search.pools import wording
-from wsoup.towers.models import ensemble_templates
+from wsoup.towers.models import ensemble_templates, imagenet_class_names
 
 POOL = [f"which is {word}" for word in ("red", "blue", "old", "wet", "tall", "thin")]
 CHAINS = (([5, 5, 5], 1), ([5, 5], 1), ([5, 5, 5], 2))
@@ -43,7 +42,7 @@ def test_waffle_shape_of_two_names_by_hand():
 
 def test_waffle_shape_of_imagenet_is_that_of_the_authors_pool():
     # Their pool holds texts such as "hatch injuri" and "5BQVW, L79O)": two words of six letters, two groups of five.
-    assert waffle_shape(list(open_clip.IMAGENET_CLASSNAMES)) == (2, 6, 2, 5)
+    assert waffle_shape(imagenet_class_names()) == (2, 6, 2, 5)
 
 
 def test_waffle_alternates_words_and_characters():
@@ -131,7 +130,7 @@ def test_a_class_may_have_another_name_in_gpt_prompts():
 
 @needs_reference
 def test_the_real_descriptors_give_imagenet_the_papers_5_8_texts_a_class():
-    names = list(open_clip.IMAGENET_CLASSNAMES)
+    names = imagenet_class_names()
     path = REFERENCE / "gpt_descriptors/descriptors_imagenet.json"
     descriptors = gpt_classes.matched(gpt.read_descriptors(path), class_names=names, origin=path.name)
     row = Row("gpt", (1,), prompts=gpt_prompts("a photo of a {}.", class_names=names, descriptors=descriptors))

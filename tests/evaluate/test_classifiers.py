@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 from evaluate_cases import evaluate_params
-from half_done import unread_keys
+from half_done import unread_keys, unused
 from pydantic import ValidationError
 
 from wsoup.base.errors import PoolError
@@ -35,6 +35,10 @@ MATERIAL = Material(
 
 def test_every_key_of_what_is_evaluated_and_reported_is_read():
     assert not unread_keys("evaluate"), "\n".join(unread_keys("evaluate"))
+
+
+def test_everything_is_used():
+    assert not unused("evaluate"), "\n".join(unused("evaluate"))
 
 
 def known(rows: list[Row]) -> list[Row]:

@@ -24,6 +24,8 @@ from wsoup.evaluate.right import right_by_row
 from wsoup.evaluate.rows import Material, Row
 from wsoup.evaluate.testsets import ClassPrompts, TestSet
 from wsoup.evaluate.weighed import Bank, scorers, weighed_answers, weighed_rows
+from wsoup.report.labels import WEIGHED_LABELS
+from wsoup.report.what_rows_are import WEIGHTS
 
 SOUP = Row("word_soup", (7,), ("a", "b"))
 
@@ -102,6 +104,18 @@ def test_labels_are_not_seen(photo, texts):
     scored = [scorers(members, test=test, mean_image=mean, bank=bank) for test in (photo, other)]
     for way in WEIGHINGS:
         assert torch.equal(scored[0][way](photo.image_features), scored[1][way](photo.image_features))
+
+
+def test_every_way_has_its_scorer_its_label_and_its_words(photo):
+    members = torch.ones(2, len(NAMES), 16)
+    made = scorers(members, test=photo, mean_image=torch.ones(16), bank=Bank(torch.zeros(16), 1.0))
+    for where, named in (
+        ("wsoup/evaluate/weighed.py: scorers()", made),
+        ("wsoup/report/labels.py: WEIGHED_LABELS", WEIGHED_LABELS),
+        ("wsoup/report/what_rows_are.py: WEIGHTS", WEIGHTS),
+    ):
+        missing = set(WEIGHINGS) - set(named)
+        assert not missing, f"{where} has no {sorted(missing)}, a way of wsoup/core/modes.py"
 
 
 def test_rows_are_those_of_the_tables_without_offsets(photo):

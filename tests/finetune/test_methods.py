@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 import yaml
 from finetune_cases import COMMON, METHODS, SHARED
-from half_done import unread_keys
+from half_done import unread_keys, unused
 from processes import ROOT
 from pydantic import ValidationError
 
@@ -46,6 +46,10 @@ def test_every_kind_has_a_case_where_it_is_computed(file: str, union: Any, witho
 
 def test_every_key_of_a_method_is_read():
     assert not unread_keys("finetune"), "\n".join(unread_keys("finetune"))
+
+
+def test_everything_is_used():
+    assert not unused("finetune"), "\n".join(unused("finetune"))
 
 
 def test_the_methods_profile_has_every_kind_of_tune_and_loss():

@@ -8,6 +8,7 @@ from typing import get_args
 import numpy as np
 import pytest
 import torch
+from half_done import unused
 from heads_cases import few_shots, left_out_logits, on_a_circle, unit
 from torch import Tensor
 
@@ -28,6 +29,10 @@ in folds of seven, seven, one and one."""
 def others(shots: FewShot, n=5) -> Tensor:
     draw = torch.Generator().manual_seed(9)
     return unit(torch.randn(n, shots.features.shape[1], generator=draw, dtype=torch.float64))
+
+
+def test_everything_is_used():
+    assert not unused("heads"), "\n".join(unused("heads"))
 
 
 def test_every_kind_of_params_is_made_of_parts():

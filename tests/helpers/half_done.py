@@ -36,8 +36,8 @@ class Read:
 
 @cache
 def trees() -> dict[Path, ast.Module]:
-    """Each file of the library and of the stages, parsed."""
-    files = [*(ROOT / "wsoup").rglob("*.py"), *(ROOT / "stages").glob("*.py")]
+    """Each file of the library, of the stages and of the benchmarks, parsed."""
+    files = [*(ROOT / "wsoup").rglob("*.py"), *(ROOT / "stages").glob("*.py"), *(ROOT / "benchmarks").rglob("*.py")]
     return {path.relative_to(ROOT): ast.parse(path.read_text(encoding="utf-8")) for path in sorted(files)}
 
 
@@ -87,7 +87,9 @@ def _is_declaration(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 def reads() -> frozenset[Read]:
     """Every attribute that is read, but by validators: what only checks a value does not use it."""
     found: set[Read] = set()
-    for tree in trees().values():
+    for path, tree in trees().items():
+        if path.parts[0] == "benchmarks":
+            continue
         imported = {name for _, name in imports_of(tree)}
         found |= set(_reads_in(tree, cls=None, others=frozenset(imported)))
     return frozenset(found)
@@ -182,6 +184,17 @@ def is_used(path: Path, name: str) -> bool:
             if spelled & loaded and not (other == path and defined == name):
                 return True
     return False
+
+
+def unused(room: str) -> list[str]:
+    """A sentence for each function and class of a room that nothing uses; a command's decorator uses it."""
+    sentences = []
+    for path, tree in of_rooms(room):
+        for node in tree.body:
+            is_named = isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.decorator_list
+            if is_named and not node.name.startswith("__") and not is_used(path, node.name):
+                sentences.append(f"{path}: nothing uses {node.name}; use it where it belongs, or remove it")
+    return sentences
 
 
 # -------------------------------------------------------------------------------------------------------- params.yaml

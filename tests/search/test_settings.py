@@ -7,11 +7,12 @@ import inspect
 import re
 
 import pytest
-from half_done import unread_keys
+from half_done import unread_keys, unused
 from processes import ROOT
 from soup_cases import MODELS, file_of
 
 from wsoup.api import soups as api
+from wsoup.disk import code
 from wsoup.search.grow import search
 from wsoup.search.grow.all_kinds import SoupParams
 
@@ -52,6 +53,11 @@ def read_settings(model: type[SoupParams]) -> set[str]:
     return names | {"k1"}
 
 
+def test_every_kind_is_listed() -> None:
+    missing = code.kinds().keys() - MODELS.keys()
+    assert not missing, f"wsoup/search/grow/all_kinds.py: SoupParams does not have the kinds {sorted(missing)}"
+
+
 @pytest.mark.parametrize("kind", MODELS)
 def test_every_setting_is_read(kind: str) -> None:
     """One that is declared and not used would leave all other tests green."""
@@ -65,6 +71,10 @@ def test_every_setting_is_read(kind: str) -> None:
 
 def test_every_key_of_pools_and_kinds_is_read() -> None:
     assert not unread_keys("search"), "\n".join(unread_keys("search"))
+
+
+def test_everything_is_used() -> None:
+    assert not unused("search"), "\n".join(unused("search"))
 
 
 def rows_of_kinds() -> dict[str, set[str]]:

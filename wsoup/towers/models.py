@@ -195,6 +195,11 @@ def known_tags(model: str) -> list[str]:
     return list(open_clip.list_pretrained_tags_by_model(model))
 
 
+def imagenet_class_names() -> list[str]:
+    """ImageNet's 1,000 class names in label order, from open_clip's metadata."""
+    return list(open_clip.IMAGENET_CLASSNAMES)
+
+
 def ensemble_templates() -> list[Callable[[str], str]]:
     """OpenAI's 80 templates for prompt ensembles (class name -> prompt), from open_clip's metadata."""
     return list(open_clip.OPENAI_IMAGENET_TEMPLATES)
