@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wsoup.base.class_names import shared_names
 from wsoup.base.errors import one_line
 from wsoup.cli import common
 from wsoup.cli.common import check_ending, claim
@@ -58,6 +57,7 @@ def classify_command(
     Example: wsoup classify photos/new --soup word --classes "cat,dog" --html sheet.html --out predictions.csv
     """
     from wsoup.api.encoders import EncoderOptions
+    from wsoup.base.class_names import shared_names
     from wsoup.photos.files import find_photos
     from wsoup.photos.labels import labelled
     from wsoup.photos.names import read_class_names

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import constants, try_to_load_from_cache
+from huggingface_hub import constants
 
 from wsoup.params.inputs import EncoderParams
 
@@ -35,6 +35,8 @@ def missing_weights(encoder: EncoderParams) -> str | None:
 
 def _is_here(source: Mapping[str, object]) -> bool:
     """Whether open_clip's entry of a tag names a file that was downloaded before, by either way."""
+    from huggingface_hub import try_to_load_from_cache  # and all that connects to the hub
+
     url = str(source.get("url") or "")
     name = url.rpartition("/")[2]
     if name and (OF_OPEN_CLIP.expanduser() / name).is_file():

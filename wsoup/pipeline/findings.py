@@ -4,14 +4,11 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from wsoup.base.errors import one_line
-from wsoup.paper import coverage
 from wsoup.params.graph import DVC_YAML
-from wsoup.pipeline import preflight
-from wsoup.pipeline.check_datasets import dataset
-from wsoup.pipeline.check_roles import foreign_targets
 from wsoup.pipeline.finding import Finding, in_order
 from wsoup.pipeline.findings_cache import cached_findings, digest_of, encoder_inputs
 from wsoup.pipeline.lock_file import LOCK, damaged
+from wsoup.pipeline.looked_at import stamps
 from wsoup.pipeline.missing_keys import missing_keys
 from wsoup.pipeline.params import Params
 
@@ -23,15 +20,29 @@ def without_model(params: Params, *, deep: bool) -> list[Finding]:
         params: its content.
         deep: also decode every image.
     """
-    every: list[Finding] = []
-    for name in params.datasets:
-        every += dataset(name, params=params, deep=deep)
-    every += foreign_targets(params)
-    for of_authors, text in coverage.pools_of_params(params.model_dump(mode="json", by_alias=True)):
-        every.append(Finding("fact" if of_authors else "warning", "", text))
-    for problem in preflight.problems(params):
-        every.append(Finding("error", "", one_line(problem)))
+    files = stamps(params)
+    if deep or files is None:
+        return in_order(_without_model(params, deep=deep))
+    sections = params.model_dump(mode="json", by_alias=True)
+    inputs: list[object] = [sections, encoder_inputs(params), files]
+    every = cached_findings("files", inputs=inputs, look=lambda: _without_model(params, deep=False))
     return in_order(every)
+
+
+def _without_model(params: Params, *, deep: bool) -> Iterator[Finding]:
+    # Imported here, because where nothing has changed nothing is looked at.
+    from wsoup.paper import coverage
+    from wsoup.pipeline import preflight
+    from wsoup.pipeline.check_datasets import dataset
+    from wsoup.pipeline.check_roles import foreign_targets
+
+    for name in params.datasets:
+        yield from dataset(name, params=params, deep=deep)
+    yield from foreign_targets(params)
+    for of_authors, text in coverage.pools_of_params(params.model_dump(mode="json", by_alias=True)):
+        yield Finding("fact" if of_authors else "warning", "", text)
+    for problem in preflight.problems(params):
+        yield Finding("error", "", one_line(problem))
 
 
 def of_files(params: Path) -> list[Finding]:

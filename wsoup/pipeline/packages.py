@@ -7,8 +7,6 @@ not what is installed, so every stage, `wsoup check` and `make setup` compare th
 from collections.abc import Mapping
 from pathlib import Path
 
-import yaml
-
 from wsoup.base.errors import MismatchError, MissingError
 from wsoup.disk import code
 from wsoup.params.reading import read_yaml
@@ -27,6 +25,8 @@ GROUPS = {
 
 def versions_yaml(installed: Mapping[str, str]) -> str:
     """Text of data/packages.yaml, without a version's build (2.9.1+cpu is 2.9.1)."""
+    import yaml  # not to be waited for where versions are only compared
+
     grouped = {}
     for group, names in GROUPS.items():
         public = [f"{name} {installed[name].partition('+')[0]}" for name in names]
