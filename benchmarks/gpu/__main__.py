@@ -25,6 +25,7 @@ import torchvision
 
 from benchmarks.gpu.bench import FULL, TOY, Bench, bench_on, rates_of_products
 from benchmarks.gpu.images import files, images
+from benchmarks.gpu.loading import loading
 from benchmarks.gpu.memory import batches, running_out
 from benchmarks.gpu.texts import searches, texts
 from benchmarks.gpu.training import training
@@ -86,6 +87,7 @@ def parts(bench: Bench) -> dict[str, Part]:
         f"Images: {bench.size.model}, in batches of {bench.size.images}": lambda: images(bench, peaks=peaks),
         "Image files, decoded and encoded": lambda: files(bench),
         f"Training: {bench.size.train_classes} classes, {bench.size.train_images} images": lambda: training(bench),
+        "Training with its loader": lambda: loading(bench),
         "Batches": lambda: batches(bench),
         "Memory that runs out": lambda: running_out(bench),
     }

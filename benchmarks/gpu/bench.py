@@ -39,6 +39,7 @@ class Size:
         train_classes, train_images: of a training step.
         product: rows and columns of the matrices that measure the device's peak rate.
         files: image files that are decoded and encoded.
+        load_batches: batches of the training loader.
         batch_tokens, batch_images, batch_train: batch sizes to compare.
     """
 
@@ -51,6 +52,7 @@ class Size:
     train_images: int
     product: int
     files: int
+    load_batches: int
     batch_tokens: tuple[int, ...]
     batch_images: tuple[int, ...]
     batch_train: tuple[int, ...]
@@ -66,6 +68,7 @@ FULL = Size(
     train_images=64,
     product=8192,
     files=8192,
+    load_batches=40,
     batch_tokens=tuple(1 << power for power in range(13, 19)),
     batch_images=(32, 64, 128, 256, 512, 1024),
     batch_train=(16, 64, 256),
@@ -80,6 +83,7 @@ TOY = Size(
     train_images=4,
     product=128,
     files=8,
+    load_batches=2,
     batch_tokens=(64, 1024),
     batch_images=(4,),
     batch_train=(4,),

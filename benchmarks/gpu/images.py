@@ -56,15 +56,21 @@ def images(bench: Bench, *, peaks: dict[str, float]) -> list[str]:
     return lines
 
 
+def draw_files(folder: Path, *, count: int) -> list[Path]:
+    """JPEG files of 500 x 375, as large as most photos of the paper's datasets."""
+    drawn = [folder / f"{i}.jpg" for i in range(count)]
+    noise = torch.randint(256, (count, 12, 16, 3), generator=torch.Generator().manual_seed(0)).byte().numpy()
+    for file, coarse in zip(drawn, noise, strict=True):
+        Image.fromarray(coarse).resize((500, 375), Image.Resampling.BICUBIC).save(file, quality=90)
+    return drawn
+
+
 def files(bench: Bench) -> list[str]:
     """Throughput of JPEG files of 500 x 375 as in stage embed: other processes decode while the device encodes."""
     precision, count = "bf16", bench.size.files
     lines = ["| | files/s | the plain loop | ratio |", "|---|---:|---:|---:|"]
     with tempfile.TemporaryDirectory() as folder, bench.at(precision) as encoder:
-        drawn = [Path(folder) / f"{i}.jpg" for i in range(min(count, FILES))]
-        noise = torch.randint(256, (len(drawn), 12, 16, 3), generator=torch.Generator().manual_seed(0)).byte().numpy()
-        for file, coarse in zip(drawn, noise, strict=True):
-            Image.fromarray(coarse).resize((500, 375), Image.Resampling.BICUBIC).save(file, quality=90)
+        drawn = draw_files(Path(folder), count=min(count, FILES))
         paths = [str(drawn[i % len(drawn)]) for i in range(count)]
         at_once, clock = encoder.images_at_once(bench.size.images), Clock(bench.device)
         for batch in batches(paths, transform=encoder.preprocess, batch_size=at_once, on_bad_image="stop"):

@@ -7,8 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import open_clip
 import pytest
+import torch
 from processes import ROOT, warm_python
+
+from benchmarks.gpu.__main__ import TOY_MODEL
+from benchmarks.gpu.bench import TOY, Bench, bench_on
+from benchmarks.gpu.loading import loading
+from benchmarks.gpu.texts import searches
 
 PARTS = (
     "Tests: every stage, method and precision against the CPU",
@@ -19,6 +26,7 @@ PARTS = (
     "Images: toy-clip, in batches of 4",
     "Image files, decoded and encoded",
     "Training: 8 classes, 4 images",
+    "Training with its loader",
     "Batches",
     "Memory that runs out",
 )
@@ -36,3 +44,29 @@ def test_every_part_runs_on_a_cpu(tmp_path: Path) -> None:
     assert [line[3:] for line in report.splitlines() if line.startswith("## ")] == list(PARTS)
     assert " stages in" in report
     assert "| bf16 |" in report
+
+
+@pytest.fixture(scope="module")
+def bench() -> Bench:
+    open_clip.add_model_config(TOY_MODEL)
+    return bench_on(torch.device("cpu"), TOY)
+
+
+def cells(table: list[str]) -> list[list[str]]:
+    """The cells of a Markdown table, without the line below its head."""
+    rows = [line.strip("|").split("|") for line in table]
+    return [[cell.strip() for cell in row] for row in [rows[0], *rows[2:]]]
+
+
+def test_searches_are_timed_with_and_without_likelihood(bench: Bench) -> None:
+    head, *rows = cells(searches(bench, descriptors=["which is bright", "which is flat"]))
+    assert head[3] == "counts alone, a word"
+    assert [row[0] for row in rows] == ["fp32", "bf16"]
+    assert all(row[3].endswith(" ms") and len(row) == len(head) for row in rows)
+
+
+def test_the_loader_is_timed_alone_and_beside_the_step(bench: Bench) -> None:
+    head, row = cells(loading(bench))
+    assert head == ["training, images/s", "the loader", "a step", "together"]
+    assert row[0] == "prompt + diversity, bf16, 4 images a step"
+    assert all(float(cell.replace(",", "")) > 0 for cell in row[1:])
