@@ -8,6 +8,7 @@ import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from stat import S_ISDIR
 
 from wsoup.base import remote
 from wsoup.disk.files import Artifacts
@@ -77,7 +78,7 @@ def _lines(path: str, *, seen: frozenset[str]) -> Iterator[str]:
     try:
         status = os.stat(path)
         target = os.readlink(path) if os.path.islink(path) else ""
-        names = sorted(os.listdir(path)) if os.path.isdir(path) else None
+        names = sorted(os.listdir(path)) if S_ISDIR(status.st_mode) else None
     except OSError as error:
         yield f"{path!r} {error.errno}"
         return
