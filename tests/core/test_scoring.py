@@ -63,6 +63,11 @@ def test_how_close_a_near_tie_is_may_be_said():
     assert scores.against(torch.tensor([0]), near_tie=0.026).near.tolist() == [[True]]
 
 
+def test_scores_as_far_apart_as_a_near_tie_are_none():
+    own, best = torch.tensor([0.5, 0.5, 0.5]), torch.tensor([0.25, 0.75, 0.625])
+    assert scoring.near_ties(own, best, within=0.25).tolist() == [False, False, True]
+
+
 def test_many_equal_scores_are_decided_as_by_argmax():
     generator = torch.Generator().manual_seed(0)
     images, texts = (

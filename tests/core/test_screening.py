@@ -102,6 +102,16 @@ def test_scores_closer_than_a_near_tie_are_left_open_however_exact_they_are():
     assert torch.equal(screened.near, plain.near)
 
 
+def test_how_close_a_near_tie_is_reaches_the_answers_that_are_left_open():
+    """Own scores are 1/4, 1/16 and 0 above the others': the last two are nearer than 1/8."""
+    texts = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
+    images = torch.tensor([[0.5, 0.25], [0.3125, 0.25], [0.25, 0.25]])
+    scores = scoring.Scores(images, texts[None], at_once=AT_ONCE)
+    labels = torch.zeros(3, dtype=torch.int64)
+    assert scores.against_by_screening(labels, near_tie=0.125).near.tolist() == [[False, True, True]]
+    assert scores.against_in_float32(labels, near_tie=0.125).near.tolist() == [[False, True, True]]
+
+
 def hardest(n_images: int, *, size: int, classes: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Images and texts whose numbers all lie where bf16 rounds them by nearly half a place, most in one direction."""
     of = generator(seed)

@@ -99,6 +99,22 @@ def test_members_are_in_the_order_of_seeds_with_duplicates(tmp_path):
     assert Soup.load(tmp_path / "whole.json") == soup
 
 
+@pytest.mark.parametrize("written", [(2, 3, 10), (10, 3, 2)])
+def test_seeds_are_in_the_order_of_their_numbers_whatever_the_file_system_lists_first(tmp_path, written):
+    """By time written, one of the two would be wrong; by name, 10 would come first."""
+    for seed in written:
+        replace(FIRST, seed=seed, members=(Member(f"of seed {seed}"),)).save(tmp_path / f"seed{seed}.json")
+    assert load_seeds(tmp_path).texts == ["of seed 2", "of seed 3", "of seed 10"]
+
+
+def test_soups_of_one_kind_with_other_settings_are_not_joined():
+    searched = [replace(FIRST, seed=seed, definition={"kind": "top", "m": m}) for seed, m in ((1, 8), (2, 16))]
+    with pytest.raises(MismatchError, match="here holds soups of several definitions"):
+        together(searched, origin="here")
+    same = replace(searched[1], definition=searched[0].definition)
+    assert together([searched[0], same], origin="here").definition == {"kind": "top", "m": 8}
+
+
 def test_a_single_seed_is_returned_as_is():
     assert together([FIRST], origin="here") is FIRST
 

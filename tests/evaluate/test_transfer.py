@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import torch
 from evaluate_cases import images, line
 from torch.nn import functional as F
 
@@ -10,8 +11,9 @@ from wsoup.evaluate.answers import answer
 from wsoup.evaluate.class_means import mean_texts
 from wsoup.evaluate.counts import count
 from wsoup.evaluate.rows import Row
-from wsoup.evaluate.transfer import Grid, sample, transfer
+from wsoup.evaluate.transfer import Grid, sample, source_counts, transfer
 from wsoup.evaluate.upper_bound import mean_accuracy, ranked_on, upper_bound
+from wsoup.search.rank.source import Source
 
 
 def test_each_text_is_evaluated_alone(texts, tests):
@@ -23,6 +25,36 @@ def test_each_text_is_evaluated_alone(texts, tests):
         pairs = mean_texts(rows, tests=tests, text_encoder=texts).of(test)
         single = next(count(answer(pairs, test=test), sizes={"sharp": 0}))
         assert line(counted, text="sharp", dataset=test.name)["n_correct"] == single["n_correct"]
+
+
+class OneByOne(Grid):
+    """A grid whose features come in blocks of one text, as those of thousands of classes do."""
+
+    def blocks(self, texts):
+        for text in texts:
+            yield from super().blocks([text])
+
+
+def test_counts_are_named_by_their_own_texts_however_many_come_at_a_time(texts, tests):
+    pool = ["", "old", "sharp", "wet"]
+    counted = transfer(OneByOne(pool, tests=tests, text_encoder=texts))
+    for text in pool:
+        alone = transfer(Grid([text], tests=tests, text_encoder=texts)).to_pylist()
+        assert [row for row in counted.to_pylist() if row["text"] == text] == alone
+
+
+def test_the_counts_of_few_shot_images_are_named_by_seed_and_text(tiny_encoder):
+    """An image is the feature of a class's own prompt: the bare name is right with seed 3, whose labels fit, alone."""
+    names = ["cat", "dog"]
+    cat, dog = tiny_encoder.encode_texts([f"a photo of a {name}." for name in names])
+    images = torch.stack([cat, dog, cat, dog])
+    subsets = {3: torch.tensor([0, 1]), 7: torch.tensor([2, 3, 3])}
+    source = Source(tiny_encoder, images, torch.tensor([0, 1, 1, 0]), subsets, "a photo of a {}.", names)
+    counted = source_counts(source, ["sharp", "old"], period=True)
+    assert counted["text"].to_pylist() == ["", "sharp", "old"] * 2
+    assert counted["seed"].to_pylist() == [3] * 3 + [7] * 3
+    assert counted["n_images"].to_pylist() == [2] * 3 + [3] * 3
+    assert [line(counted, text="", seed=seed)["n_correct"] for seed in (3, 7)] == [2, 0]
 
 
 def test_mean_accuracy_weights_datasets_equally():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import open_clip
 import pytest
 import torch
@@ -114,6 +116,18 @@ def test_blocks_below_the_trained_ones_are_shared_with_the_pretrained_model(tiny
     assert untrained.context_length == tiny_encoder.model.context_length  # as any other attribute
 
 
+def test_last_blocks_train_with_the_norms_and_projections_after_them(tiny_encoder):
+    """CLIPood: of two blocks in each tower the second, ln_post and proj, ln_final and text_projection."""
+    trained = set(made(tiny_encoder.model, {"kind": "last_blocks", "blocks": 1, "prompt_tokens": 0}).trained_names)
+    visual, text = "model.visual.transformer.resblocks.1.", "model.transformer.resblocks.1."
+    ends = {name for name in trained if not name.startswith((visual, text))}
+    norms = {f"model.{norm}.{part}" for norm in ("visual.ln_post", "ln_final") for part in ("weight", "bias")}
+    assert ends == {"model.visual.proj", "model.text_projection", *norms}
+    for prefix, block in ((visual, tiny_encoder.model.visual.transformer), (text, tiny_encoder.model.transformer)):
+        parts = {f"{prefix}{name}" for name, _ in block.resblocks[1].named_parameters()}
+        assert parts <= trained, "all of the last block"
+
+
 def test_the_image_projection_is_one_matrix_and_all_blocks_are_the_pretrained_models(tiny_encoder):
     tuned = student(tiny_encoder, "prolip")
     assert tuned.trained_names == tuned.stored_names == ("model.visual.proj",)
@@ -212,6 +226,16 @@ def test_templates_must_be_long_enough_for_the_prompt_and_begin_alike(tiny_encod
     with pytest.raises(
         ParamsError, match=r"datasets.odd.template .* must begin with the same 3 tokens as that of here"
     ):
+        check_templates(tune, templates, source="here", tokenizer=tiny_encoder.tokenizer)
+
+
+@pytest.mark.parametrize(("template", "fits"), [("a photo in {}.", False), ("a photo of the {}.", True)])
+def test_templates_must_agree_up_to_the_last_token_of_the_prompt_and_no_further(tiny_encoder, template, fits):
+    """The prompt replaces "a photo of": the third token counts, and the fourth does not."""
+    tune = KINDS.validate_python({"kind": "prompt", "tokens": 3})
+    templates = {"here": "a photo of a {}.", "there": template}
+    refused = pytest.raises(ParamsError, match=r"datasets.there.template .* must begin with the same 3 tokens")
+    with nullcontext() if fits else refused:
         check_templates(tune, templates, source="here", tokenizer=tiny_encoder.tokenizer)
 
 
