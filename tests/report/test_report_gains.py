@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from report_made import CLASS_NAME, WORD_SOUP, both_seeds, results
+from report_made import CLASS_NAME, WORD_SOUP, both_seeds, paper_settings, results
 
 from wsoup.disk import store
 from wsoup.evaluate.right import pack_right
@@ -71,6 +71,23 @@ def test_a_comparison_of_the_table_of_verdicts_has_its_interval_here_too(tmp_pat
 def test_a_row_that_is_not_comparable_marks_the_gain(tmp_path):
     table = gains(results(unlike=("imagenet",)), folder=tmp_path, confidence=0.95)
     assert "| Word soup | CLIP ZS | 2.00 (2.1, -0.10*) |" in table.as_markdown()
+
+
+@pytest.mark.parametrize(
+    ("changed", "marked"),
+    [
+        ({}, []),
+        ({"soups__word__k0": 7}, ["CLIP ZS", "Ensemble"]),
+        ({"datasets__food101__baseline_template": None}, ["Ensemble"]),
+    ],
+)
+def test_one_row_that_is_not_comparable_is_enough_to_mark_a_gain(tmp_path, changed, marked):
+    """Another k0 is of the soup, which is the first row; other templates are of the ensemble, which is the second."""
+    lines = [*both_seeds("class_name", CLASS_NAME), *both_seeds("ensemble", CLASS_NAME)]
+    lines += both_seeds("word_soup", WORD_SOUP, m=2, texts=2.0)
+    table = gains(results(lines, settings=paper_settings(**changed)), folder=tmp_path, confidence=0.95)
+    assert [row["over"] for row in table.rows if row["method"] == "Word soup"] == ["CLIP ZS", "Ensemble"]
+    assert [row["over"] for row in table.rows if "source (mark)" in row] == marked
 
 
 def test_a_model_finetuned_with_a_soup_is_compared_with_the_one_without(tmp_path):

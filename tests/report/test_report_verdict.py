@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
@@ -48,15 +49,15 @@ def write(folder, *, chances=CHANCES, roles=ROLES, only=None, only_mode=None) ->
     store.write_table(folder / "pretrained/right.parquet", pa.Table.from_pylist(right))
 
 
-def write_head(folder, name: str, *, chance: float) -> None:
-    """The rows of a head, on the source and on DG."""
+def write_head(folder, name: str, *, chance: float, in_turn=MappingProxyType({})) -> None:
+    """The rows of a head, on the source and on DG; `in_turn`: those of all rows where few images are held out."""
     lines = [
         {"method": "word_soup", "mode": "centroid", "seed": seed, "dataset": data, "n_images": N}
         | {"right": pack_right(np.random.default_rng(seed).random(N) < chance)}
         for data in ("photo", "sketch")
         for seed in (1, 2, 3)
     ]
-    attributes = {"soup": "word", "in_turn": {}}
+    attributes = {"soup": "word", "in_turn": dict(in_turn)}
     store.write_table(folder / f"heads/{name}.parquet", pa.Table.from_pylist(lines), attributes=attributes)
 
 
@@ -147,6 +148,16 @@ def test_class_name_templates_soup_and_head_compete_for_the_answer(tmp_path):
     assert max(map(len, lines)) <= WIDTH
     assert lines[0].startswith("Test images of the source. Use the head: ")
     assert [row["over"] for row in verdict_table(judgement).rows[:3]] == ["class name only"] * 3
+
+
+@pytest.mark.parametrize(("mode", "judged_in_turn"), [("centroid", True), ("score_mean", False)])
+def test_rows_are_judged_in_turn_where_the_soup_is_a_centroid_as_it_was_judged_there(tmp_path, mode, judged_in_turn):
+    """Beside the head all rows were judged in turn, the soup as a centroid: its score mean is another classifier."""
+    in_turn = {"class_name": [0.0] * 60, "soup": [1.0] * 60, "head": [0.5] * 60}
+    write_head(tmp_path, "ridge", chance=0.95, in_turn=in_turn)
+    source, *_ = answer(judge(tmp_path, heads=["ridge"], question="photos", mode=mode))
+    assert ("judged on 60 labelled photos in turn" in source.text) is judged_in_turn
+    assert source.text.startswith("Use the word soup: 100.0 %" if judged_in_turn else "Use the head: 9")
 
 
 def test_the_answer_is_about_the_soup_then_finetuning_then_a_head(tmp_path):
