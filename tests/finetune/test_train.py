@@ -57,6 +57,21 @@ def test_a_heavier_penalty_keeps_the_projection_nearer_to_its_start(tiny_encoder
     assert 0 < float(moved[10.0].norm()) < 0.8 * float(moved[0.0].norm())
 
 
+def test_the_diversity_loss_keeps_the_predictions_of_members_apart(tiny_encoder, colours):
+    """KL between the three members of the soup, in the second half of training: the teacher's texts differ."""
+    divergence = {}
+    for weight in (0.0, 0.5):
+        taught = {"kind": "cross_entropy", "lambda": weight, "teacher_logit_scale": 10}
+        own = {"loss": CrossEntropyLoss.model_validate(taught)}
+        rows = []
+        for seed in (1, 2):
+            run = trainer(tiny_encoder, colours, "coop_diverse", seed=seed, own=own, iterations=40, log_every=5)
+            run.run()
+            rows += [row["members_kl"] for row in run.log if row["iteration"] > 20]
+        divergence[weight] = sum(rows) / len(rows)
+    assert divergence[0.5] > 1.05 * divergence[0.0] > 0
+
+
 def test_a_methods_own_members_iterations_and_batch_size_win(tiny_encoder, colours):
     own = {"members": 2, "iterations": 3, "batch_size": 2}
     run = trainer(tiny_encoder, colours, "coop_diverse", own=own, iterations=5)
