@@ -188,9 +188,15 @@ def test_decide_screens_where_it_pays(monkeypatch):
     images = normalize(torch.randn(50, 8, generator=of))
     texts = normalize(torch.randn(1, screening.FEWEST_CLASSES, 8, generator=of))
     labels = torch.randint(50, (50,), generator=of)
+    in_float32 = both_ways(images, labels, texts)[1].right
     for fast in (False, True):
         monkeypatch.setattr(screening, "has_fast_bf16", lambda fast=fast: fast)
         assert screening.pays(images, texts) is (fast and has_onednn(torch.float32) and has_onednn(torch.bfloat16))
-        assert torch.equal(scoring.Scores(images, texts).right(labels), both_ways(images, labels, texts)[1].right)
+        assert torch.equal(scoring.Scores(images, texts).right(labels), in_float32)
+    monkeypatch.setattr(screening, "has_onednn", lambda dtype: dtype == torch.float32)
+    assert not screening.pays(images, texts)
+    monkeypatch.setattr(screening, "has_onednn", lambda dtype: True)  # as on a CPU that multiplies bf16 itself
+    assert screening.pays(images, texts), "just as many classes as it takes"
+    assert torch.equal(scoring.Scores(images, texts).right(labels), in_float32)
     assert not screening.pays(images, texts[:, :-1])
     assert not screening.pays(images.double(), texts.double())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import numpy as np
 import pyarrow.compute as pc
 import pytest
 from evaluate_cases import line
@@ -22,7 +23,7 @@ from wsoup.evaluate.judged import (
     together_rows,
     with_right_images,
 )
-from wsoup.evaluate.right import right_by_row
+from wsoup.evaluate.right import pack_right, right_by_row
 from wsoup.evaluate.rows import Material, Row
 
 ROWS = [
@@ -42,6 +43,21 @@ def classifiers(texts, tests):
 
 def test_judged_rows_are_whole_soups_without_offsets(classifiers, tests):
     assert judged_rows([row for row, _ in classifiers.of(tests[0])], soups=["word"]) == [0, 2, 4]
+
+
+def test_right_images_are_stacked_by_rising_seed_whatever_the_order_of_lines():
+    """Seeds 3, 1 and 2 in the file; two datasets of 3 and 9 images, so that bits end within a byte."""
+    by_seed = {seed: {"pets": np.arange(3) < seed, "cars": np.arange(9) < 3 * seed} for seed in (3, 1, 2)}
+    lines = []
+    for seed, of_dataset in by_seed.items():
+        for dataset, right in of_dataset.items():
+            where = {"method": "word_soup", "mode": "centroid", "seed": seed, "dataset": dataset}
+            lines.append({**where, "n_images": len(right), "right": pack_right(right)})
+    (rights,) = right_by_row(lines).values()
+    assert rights["pets"].sum(axis=1).tolist() == [1, 2, 3]
+    assert rights["cars"].sum(axis=1).tolist() == [3, 6, 9]
+    assert rights["pets"].shape == (3, 3)
+    assert rights["pets"][0].tolist() == [True, False, False]
 
 
 def test_rows_with_prompts_by_class_are_judged_too():
