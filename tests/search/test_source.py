@@ -5,14 +5,22 @@ from __future__ import annotations
 import dataclasses
 import pickle
 
+import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 
+from wsoup.base.errors import MismatchError
 from wsoup.core.class_texts import normalize
 from wsoup.core.prompts import prompt
 from wsoup.core.scoring import Scores
+from wsoup.disk import store
+from wsoup.disk.files import Artifacts
+from wsoup.disk.shards import Owner
 from wsoup.search.rank.meter import Meter
-from wsoup.search.rank.source import Source, identity_of_source
+from wsoup.search.rank.source import Source, identity_of_source, load_source
+from wsoup.towers.features import ImageFeatures, write_features
+from wsoup.towers.run import Run
 
 NAMES = ["red cat", "blue dog", "a rather small green bird"]
 TEMPLATE = "a photo of a {}."
@@ -36,6 +44,26 @@ def test_counts_equal_those_of_plainly_encoded_prompts(source, tiny_encoder, per
             right = Scores(source.image_features[index], plain[None]).right(source.labels[index])
             expected.append(int(right.sum()))
         assert Meter(source, seed=seed, period=period).count(texts).tolist() == expected
+
+
+def test_images_are_found_by_their_row_of_the_manifest_wherever_their_features_lie(in_tmp, tiny_encoder):
+    """Features of rows 7, 2, 9 and 4, in this order, and a split that lists them in another; row 5 was skipped."""
+    artifacts = Artifacts()
+    about = {"class_names": NAMES, "template": TEMPLATE, "encoder": tiny_encoder.id, "skipped": ["5.png"]}
+    features = np.eye(4, 16, dtype=np.float32)
+    stored = ImageFeatures(features, np.array([0, 1, 2, 0]), np.array([7, 2, 9, 4]), about)
+    write_features(artifacts.features("pets", split="train"), stored)
+    for seed, rows in ((1, [2, 4, 5]), (2, [9, 7])):
+        store.write_table(artifacts.split("pets", seed=seed), pa.table({"row": rows}))
+    owner = Owner("score@words", code="", packages={})
+    loaded = load_source(Run(owner, "pets", (1, 2), tiny_encoder, artifacts))
+    for seed, images, labels in ((1, [1, 3], [1, 0]), (2, [2, 0], [2, 0])):
+        shown, shown_labels = loaded.images_of(seed)
+        assert shown.argmax(dim=1).tolist() == images
+        assert shown_labels.tolist() == labels
+    store.write_table(artifacts.split("pets", seed=2), pa.table({"row": [9, 7, 5, 6]}))
+    with pytest.raises(MismatchError, match=r"seed2.parquet names images that .* lacks"):
+        load_source(Run(owner, "pets", (1, 2), tiny_encoder, artifacts))
 
 
 def test_the_identity_of_images_is_their_features_and_labels(source):
