@@ -55,7 +55,9 @@ def tuned(in_tmp: Path, tiny_encoder) -> Artifacts:
         generator=torch.Generator(),
     )
     start = student.soft_prompt.detach().clone()
-    snapshots = {i: {"soft_prompt": start + 0.1 * i} for i in (0, 2, 3)}
+    # No constant, which the first layer norm would take away.
+    direction = torch.randn(start.shape, generator=torch.Generator().manual_seed(0))
+    snapshots = {i: {"soft_prompt": start + i * direction} for i in (0, 2, 3)}
     with torch.no_grad():
         student.soft_prompt.copy_(snapshots[3]["soft_prompt"])
     config = {"encoder": tiny_encoder.id, "method": "coop", "seed": 1, "template": "a photo of a {}."}
@@ -82,4 +84,6 @@ def test_counts_are_of_the_model_as_it_was(tuned, tiny_encoder, tests):
         assert (n_correct, n_images) == (int(right.sum()), len(test.labels))
         mean_right = (test.image_features @ features.mean(dim=0).T).argmax(dim=1) == test.labels
         by_score_mean.append(int(mean_right.sum()))
-    assert by_score_mean != [line[3] for line in lines]
+    counts = [line[3] for line in lines]
+    assert by_score_mean != counts
+    assert len({tuple(counts[first : first + 3]) for first in (0, 3, 6)}) == 3, "each snapshot has counts of its own"

@@ -134,6 +134,25 @@ def test_a_finished_seed_is_not_trained_again(world):
     assert part.stat().st_mtime_ns == written
 
 
+def test_each_seed_has_its_own_draws_and_says_which_seed_it_is(world):
+    """With the same images and soup for both, what differs is the seed alone: of batches, crops and flips."""
+    for kind, suffix in (("splits/colours", "parquet"), ("soups/word", "json")):
+        folder = Path("artifacts") / kind
+        shutil.copy(folder / f"seed1.{suffix}", folder / f"seed2.{suffix}")
+    soup = store.read_json("artifacts/soups/word/seed2.json")
+    store.write_json("artifacts/soups/word/seed2.json", {**soup, "seed": 2})
+    call_stage("finetune", "coop")
+    configs = [json.loads(tuned("coop")[f"seed{seed}/config.json"]) for seed in (1, 2)]
+    assert [config["seed"] for config in configs] == [1, 2]
+    differing = {key for key in configs[0] if configs[0][key] != configs[1][key]}
+    assert differing == {"seed", "checksum"}
+    shared = configs[0]["params"]["shared"]
+    assert "methods" not in shared, "an edit of another method is none of this one's"
+    assert (shared["iterations"], shared["batch_size"]) == (60, 3)
+    first, second = weights("coop").values()
+    assert first != second
+
+
 def test_inverted_images_give_other_weights(world):
     """Same paths, same labels: only the digests in the manifest differ."""
     call_stage("finetune", "coop")
