@@ -33,6 +33,12 @@ def test_score_means_are_counted_without_normalisation():
     assert wsoup.zero_shot_accuracy(features, [1], classifier=RIGHT_ANSWERS).n_correct == 0
 
 
+@pytest.mark.parametrize(("low", "high", "is_noise"), [(0.0, 2.0, True), (-2.0, 0.0, True), (0.01, 2.0, False)])
+def test_a_gain_whose_interval_reaches_zero_may_be_noise(low, high, is_noise):
+    gain = Gain(n_gained=1, n_lost=0, points=(low + high) / 2, low=low, high=high, confidence=0.95)
+    assert ("which may be noise" in str(gain)) is is_noise
+
+
 def test_the_gain_counts_images_that_changed():
     features, labels = torch.tensor([UP, RIGHT, UP, UP]), [0, 1, 0, 1]
     accuracy = wsoup.zero_shot_accuracy(features, labels, classifier=RIGHT_ANSWERS, baseline=RIGHT_ANSWERS.flip(1))

@@ -40,6 +40,13 @@ def test_waffle_shape_of_two_names_by_hand():
     assert waffle_shape(["red fox", "cat"]) == (2, 3, 1, 4)
 
 
+def test_waffle_shapes_round_to_the_nearest_and_halves_to_the_even():
+    # Words: a third above 1, and 2.5. Letters: 3, and 1. Groups: 0.33 + 1, and 1.5 rounded + 1. Characters: 3 and the 1
+    # that the authors add; 1, filled up to the 3 groups.
+    assert waffle_shape(["red fox", "cat", "oak"]) == (1, 3, 1, 4)
+    assert waffle_shape(["a b c", "a b"]) == (2, 1, 3, 1)
+
+
 def test_waffle_shape_of_imagenet_is_that_of_the_authors_pool():
     # Their pool holds texts such as "hatch injuri" and "5BQVW, L79O)": two words of six letters, two groups of five.
     assert waffle_shape(imagenet_class_names()) == (2, 6, 2, 5)

@@ -67,6 +67,7 @@ def test_no_head_judges_a_photo_that_it_has_seen(monkeypatch):
     shares = judged()[HEAD]
     assert len(judged_by) == DRAWS
     assert judged_by[0].tolist() == [True, True, False, False, True, True, True, False, False], "first, the unseen ones"
+    assert len({tuple(unseen.tolist()) for unseen in judged_by}) == DRAWS, "each draw is another one"
     n_judged = (~IN_TRAIN).int() + torch.stack(judged_by).int().sum(dim=0)
     assert len(shares) == int((n_judged > 0).sum())
 
