@@ -46,6 +46,16 @@ def test_the_gain_counts_images_that_changed():
     assert "which may be noise" in str(accuracy)
 
 
+def test_the_level_that_is_asked_for_is_the_intervals():
+    features, labels = torch.tensor([UP, RIGHT, UP, UP]), [0, 1, 0, 1]
+    of_level = {}
+    for level in (0.8, 0.95):
+        asked = {"classifier": RIGHT_ANSWERS, "baseline": RIGHT_ANSWERS.flip(1), "confidence": level}
+        of_level[level] = wsoup.zero_shot_accuracy(features, labels, **asked).gain
+    assert [gain.confidence for gain in of_level.values()] == [0.8, 0.95]
+    assert of_level[0.95].low < of_level[0.8].low < 50
+
+
 def gain_of(n_gained: int, n_lost: int, *, n: int, confidence: float) -> Gain:
     right, baseline_right = np.zeros((2, n), dtype=bool)
     right[:n_gained], baseline_right[n_gained : n_gained + n_lost] = True, True

@@ -193,6 +193,19 @@ def test_the_answer_is_about_the_soup_then_finetuning_then_a_head(tmp_path):
     assert rows[3] == ("coop_diverse, finetuned", "word soup, all seeds")
 
 
+def test_a_finetuned_methods_accuracy_is_the_mean_over_datasets(tmp_path):
+    """100 and 300 of 400 images: 25 and 75 per cent on the two datasets of XD."""
+    roles = {"photo": "source", "pets": "xd", "cars": "xd"}
+    lines = []
+    for name, n_right in (("photo", 200), ("pets", 100), ("cars", 300)):
+        for seed in (1, 2, 3):
+            where = {"method": "word_soup", "mode": "centroid", "seed": seed, "dataset": name, "n_images": N}
+            lines.append({**where, "right": pack_right(np.arange(N) < n_right)})
+    store.write_table(tmp_path / "coop_diverse.parquet", pa.Table.from_pylist(lines))
+    judged = judge(tmp_path, roles=roles, methods={"coop_diverse": "word"}, method="coop_diverse")
+    assert metrics(judged)["finetuned"] == {"source": 50.0, "xd": 50.0}
+
+
 def test_other_comparisons_do_not_widen_the_soups_intervals(tmp_path):
     write_method(tmp_path, "coop_diverse", chance=0.9)
     alone = judge(tmp_path)
