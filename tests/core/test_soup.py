@@ -9,7 +9,7 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from wsoup.base.errors import DataError, MismatchError, MissingError
+from wsoup.base.errors import DataError, MismatchError, MissingError, ParamsError
 from wsoup.cli.formats import summary
 from wsoup.core.member import Cost, Member, Step
 from wsoup.core.prompts import prompt
@@ -68,6 +68,12 @@ def test_templates_have_one_placeholder_whatever_a_member_holds():
         "a photo of a cat.",
     ]
     assert odd.templates("art of a {c}.")[1].format("cat", c="cat") == "art of a cat."
+
+
+@pytest.mark.parametrize("template", ["a photo.", "a {} and a {}.", "a {c} and a {c}.", "a {} and a {c}."])
+def test_a_template_has_one_placeholder_in_either_form(template):
+    with pytest.raises(ParamsError, match="must hold exactly one placeholder"):
+        prompt(template, "cat")
 
 
 @pytest.mark.parametrize("template", ["a photo of the {}.", "a photo of the {}", "{c} seen from above."])

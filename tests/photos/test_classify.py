@@ -310,6 +310,18 @@ def test_of_equal_probabilities_the_lowest_labels_come_first():
     assert list(answer.classes) == names[:5]
 
 
+def test_a_photo_that_cannot_be_decoded_keeps_its_place_behind_rows_without_a_photo(photos, tiny_encoder):
+    """The file after one that is not looked at is the second of all, and the first of those that are read."""
+    Path("broken.png").write_bytes(b"broken")
+    listed = [Photo("", problem="it names no file"), Photo("broken.png"), Photo(photos[0]), Photo("", problem="nor it")]
+    classifier = Classifier(["a", "b"], torch.randn(16, 2, generator=torch.Generator().manual_seed(0)), 100.0)
+    answers, _ = classifier.predictions(listed, encoder=tiny_encoder, top=1, adapt=False)
+    assert [answer.photo for answer in answers] == listed
+    assert [bool(answer.classes) for answer in answers] == [False, False, True, False]
+    assert (answers[0].problem, answers[3].problem) == ("it names no file", "nor it")
+    assert "broken.png" in answers[1].problem
+
+
 def test_the_default_soup_is_the_runs_own_with_all_seeds(photos, soup, tiny_encoder, tiny_encoder_files):
     other = replace(soup, seed=2, members=(Member("old", n_correct=5, n_images=9),))
     other.save("artifacts/soups/word/seed2.json")
