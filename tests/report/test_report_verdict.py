@@ -111,6 +111,15 @@ def test_each_soup_is_compared_with_every_available_rival_everywhere(tmp_path):
     ]
 
 
+def test_each_place_is_a_question_of_its_own(tmp_path):
+    """More places do not widen the intervals of one: rivals are corrected together there, and nowhere else."""
+    for roles in (ROLES, {"photo": "source"}):
+        judged = judge(tmp_path, roles=roles)
+        levels = [each.fixed.level for each in judged.comparisons if each.soup == "word"]
+        assert len(levels) == 3 * len(roles)
+        assert min(levels) == pytest.approx(0.05 / 3), "of three rivals on one place, not of nine comparisons"
+
+
 def test_a_soup_is_compared_with_the_sample_of_its_own_pool(tmp_path):
     """The first sample, of the other pool, gets 0.9 of the images; the one of words gets 0.5, and the soup 0.8."""
     chances = CHANCES | {"other_soup": 0.9, "random_beside_other": 0.5}
