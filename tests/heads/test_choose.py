@@ -231,11 +231,19 @@ def test_a_threshold_is_never_below_the_precision():
 
 
 def test_nine_right_ones_are_enough_for_nine_tenths():
-    """(0 + 1) / (9 + 1) is 1 - 0.9, though 1 - 0.9 is a little less than 0.1 in floats; eight are too few."""
+    """(0 + 1) / (9 + 1) is 1 - 0.9; eight are too few."""
     confidences = torch.tensor([0.92, 0.93, 0.94, 0.95, 0.96, 0.97, 0.98, 0.985, 0.99])
     right = torch.ones(9, dtype=torch.bool)
     assert threshold(confidences, right, precision=0.9) == pytest.approx(0.92)
     assert threshold(confidences[1:], right[1:], precision=0.9) == 0.9, "the probability itself"
+
+
+def test_one_wrong_of_ten_does_not_contradict_nine_tenths():
+    """Though 10 x (1 - 0.9) is a little less than 1 in floats; one of nine is more than a tenth."""
+    confidences = torch.linspace(0.99, 0.91, 10)
+    right = torch.arange(10) > 0
+    assert threshold(confidences, right, precision=0.9) == 0.9
+    assert threshold(confidences[:9], right[:9], precision=0.9) == math.inf
 
 
 def test_where_few_images_prove_nothing_the_probability_itself_is_the_threshold():
