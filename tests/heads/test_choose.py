@@ -238,6 +238,12 @@ def test_nine_right_ones_are_enough_for_nine_tenths():
     assert threshold(confidences[1:], right[1:], precision=0.9) == 0.9, "the probability itself"
 
 
+def test_a_wrong_answer_just_as_probable_as_the_precision_contradicts_it():
+    confidences = torch.tensor([0.75])
+    assert threshold(confidences, torch.tensor([False]), precision=0.75) == math.inf
+    assert threshold(confidences, torch.tensor([False]), precision=0.875) == 0.875, "none is that probable"
+
+
 def test_one_wrong_of_ten_does_not_contradict_nine_tenths():
     """Though 10 x (1 - 0.9) is a little less than 1 in floats; one of nine is more than a tenth."""
     confidences = torch.linspace(0.99, 0.91, 10)

@@ -87,7 +87,7 @@ def test_an_empty_pool_or_one_with_repetitions_is_refused(tmp_path: Path, text: 
 def test_lines_without_a_word_are_no_texts(tmp_path: Path) -> None:
     """What is a comma or a period alone has nothing left when it is bare, and would be the class name alone."""
     path = write(tmp_path / "x.txt", "sharp.\n\n.\n , \nold, red\n")
-    assert lists.texts_of(path) == lists.read_pool(path) == ["sharp", "old, red"]
+    assert lists.read_pool(path) == ["sharp", "old, red"]
 
 
 def test_a_missing_file_or_one_that_is_not_text_is_named(tmp_path: Path) -> None:
