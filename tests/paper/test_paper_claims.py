@@ -74,6 +74,18 @@ def test_the_smallest_soup_that_reaches_the_best_coop_is_compared_with_it(tmp_pa
     assert "has no word soups" in claims.fewer_parameters(write(tmp_path, "parameter_efficiency", EFFICIENCY[:3]))
 
 
+def test_a_soup_as_accurate_as_the_best_coop_reaches_it(tmp_path):
+    """Both have 62 (XD) and 52 (DG): 1536 / 12 is 128 times fewer numbers."""
+    rows = [
+        {"method": "CoOp 3 tokens", "stored": 1536.0, "XD mean": 62.0, "DG mean": 52.0},
+        {"method": "Word Soup m=1", "stored": 12.0, "XD mean": 62.0, "DG mean": 52.0},
+        {"method": "Word Soup m=2", "stored": 24.0, "XD mean": 63.0, "DG mean": 53.0},
+    ]
+    said = claims.fewer_parameters(write(tmp_path, "parameter_efficiency", rows))
+    assert "XD Word Soup m=1 reaches 62.00 of CoOp 3 tokens with 128 times fewer" in said
+    assert said.endswith("agrees")
+
+
 def test_single_words_and_the_correlation_are_told(tmp_path):
     """Two of three words are better than none, which is fewer than 1,000; of 1,001 words all are."""
     scores = tmp_path / "words.parquet"
