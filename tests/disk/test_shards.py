@@ -109,6 +109,15 @@ def test_shards_of_other_code_are_said_to_be_out_of_use(in_tmp, capfd):
     assert capfd.readouterr().err.startswith("test: code or packages have changed since its last run: starting again\n")
 
 
+def test_a_stage_that_has_begun_again_with_new_code_goes_on(in_tmp, capfd):
+    """The first shard after an edit is said to be a new start; those after it continue, though old ones are there."""
+    finish(1, owner=dataclasses.replace(OWNER, packages={"torch": "2.8"}))
+    finish(1)
+    capfd.readouterr()
+    finish(1, 2)
+    assert capfd.readouterr().err.startswith("test: 1 of 2 shards were finished before; going on\n")
+
+
 def damages(data: bytes) -> list[bytes]:
     cut = [data[: len(data) * i // 9] for i in range(9)]
     flipped = [data[:i] + bytes([data[i] ^ 16]) + data[i + 1 :] for i in range(0, len(data), 11)]

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from project import ROOT
 
-from wsoup.base.errors import LONGEST, WsoupError
+from wsoup.base.errors import LONGEST, ParamsError, WsoupError
 from wsoup.params import reading
 from wsoup.pipeline.params import load_params, parse_params
 from wsoup.pipeline.profile_demo import demo
@@ -168,6 +168,13 @@ BOMB = "\n".join(
 MERGED = "\n".join(
     ["a0: &a0 {x: 1}", *(f"a{i}: &a{i} {{<<: [{', '.join([f'*a{i - 1}'] * 9)}]}}" for i in range(1, 10))]
 )
+
+
+def test_the_longest_file_that_is_read_has_200_000_characters():
+    head = "a: 1  #"
+    assert reading.parse_yaml(head.ljust(200_000, "é"), origin="x") == {"a": 1}
+    with pytest.raises(ParamsError, match="x has 200,001 characters, params have 200,000 at most"):
+        reading.parse_yaml(head.ljust(200_001, "é"), origin="x")
 
 
 @pytest.mark.parametrize(
