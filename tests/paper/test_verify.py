@@ -81,7 +81,12 @@ def test_the_best_text_agrees_up_to_the_tolerance(tmp_path):
         ({"wet": 75, "initially": 70}, False, "5 images better"),
         ({"wet": 71}, False, "not in this run's pool"),
     ):
-        lines = {"text": [*right], "n_correct": [*right.values()], "seed": [3] * len(right)}
+        # Neither another seed's count nor that of the class name alone, which is no text.
+        lines = {
+            "text": [*right, "other", ""],
+            "n_correct": [*right.values(), 99, 99],
+            "seed": [3] * len(right) + [2, 3],
+        }
         store.write_table(tmp_path / "scores.parquet", pa.table(lines))
         step = SearchLine("word", 3, 0, "initially", 70.125)
         agrees, sentence = verify.best_agrees(step, scores=tmp_path / "scores.parquet", within=2)
@@ -133,7 +138,7 @@ def test_offset_rows_are_counted_by_the_formula_of_params(tiny_encoder, source):
     text_encoder = PromptEncoder.of(tiny_encoder)
     images = source.image_features
     test = TestSet("dtd", "xd", "a photo of a {}.", NAMES, images, source.labels, np.arange(300), {})
-    log = [Known("word-soup-token-offset", 1, "dtd", 300, 0)]
+    log = [Known("word-soup-token-offset", 1, "dtd", 290, 0)]
     evaluate = yaml.safe_load(Paper("/data").text())["evaluate"]
     ours = {}
     plain = {}
@@ -142,6 +147,7 @@ def test_offset_rows_are_counted_by_the_formula_of_params(tiny_encoder, source):
         (line,) = verify.compare_counts(
             log, texts={("word", 1): CHAIN}, tests=[test], text_encoder=text_encoder, params=params
         )
+        assert (line.of, line.ours_of) == (290, 300), "each side has its own number of images"
         ours[formula] = line.ours
         starts = [f"a photo of a {name}," for name in NAMES]
         ends = [f" {text}." for text in CHAIN]
@@ -235,6 +241,14 @@ def test_a_ranking_that_differs_fails_alone(on_disk, capsys, tiny_encoder):
     shown = capsys.readouterr().out
     assert "7 of 7 counts of searches" in shown
     assert "does not agree: words, seed 2: their best is 'wet', ours 'sharp', 90 images better" in shown
+
+
+def test_members_after_the_first_other_one_are_not_compared(on_disk, capsys, tiny_encoder):
+    """Theirs are a, b, c and ours a, x, c: one is the same from the beginning on, though c is in both."""
+    members = tuple(Member(text, 1, 200) for text in (SOUP[0], "which is plain", SOUP[2]))
+    Soup("greedy", 1, "a photo of a {}.", tiny_encoder.id, members).save(Artifacts().soup("descriptor", seed=1))
+    verify_paper(Path("params.yaml"))
+    assert "descriptor soup, seed 1: the first 1 of their 3 members are ours" in capsys.readouterr().out
 
 
 def run_on_disk(folder: Path, *, source: Source, encoder: Any) -> None:
