@@ -144,6 +144,7 @@ def write(folder: Path, text: str | bytes) -> Path:
             "encoder.precision: 'fp8' is not valid: it must be one of fp32, bf16, fp16, reference; did you mean",
         ),
         ("encoder.image_std", [0.0, 1.0, 1.0], "encoder.image_std.0: 0.0 is not valid: it must be 1e-06 or more"),
+        ("finetune.logit_scale", 0, "finetune.logit_scale: 0 is not valid: it must be more than 0.0"),
         ("evaluate.m", [1, 10**9], "evaluate.m.1: 1000000000 is not valid: it must be 10000 or less"),
         ("evaluate.offsets", [0, 10**6], "evaluate.offsets.1: 1000000 is not valid"),
         ("embed.batch_size", 10**9, "it must be 65536 or less"),
