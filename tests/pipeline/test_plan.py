@@ -165,6 +165,16 @@ def test_the_means_of_evaluates_rows_count_as_memory(in_tmp):
     assert more == 9 * few._rows() * few.classes * few.towers.size * 4 * 2
 
 
+def test_the_last_shard_of_a_pool_of_work_is_waited_for(in_tmp):
+    """Twelve hours of work in three shards on four devices: three hours each, then at most one shard of four hours."""
+    needs = paper("ce")
+    need = Need(flops=12 * 3600e9, shards=3)
+    stages = {"finetune@ce": Planned("never run", need, 0.0), "score@words": Planned(None, need, 12.0)}
+    took = hours_ahead(stages, needs=needs, machine=HERE._replace(rate=1e9, devices=4))
+    assert took == pytest.approx(2 * START + 12 / 4 + 12 / 3)
+    assert hours_ahead({"score@words": Planned("never run", need, 12.0)}, needs=needs, machine=HERE) is None
+
+
 def test_the_paper_with_all_methods_takes_three_hours_at_most_on_eight_gpus(in_tmp):
     needs = paper()
     machine = machine_of("h100", devices=8)  # in fp32, as the paper
