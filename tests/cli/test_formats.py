@@ -15,6 +15,7 @@ from rich.console import Console
 from run_cli import run
 
 from wsoup.api.soups import Soup
+from wsoup.base.errors import ParamsError
 from wsoup.cli.formats import export, show
 from wsoup.core.member import Member, Step
 
@@ -79,6 +80,26 @@ def test_a_soup_is_not_replaced_by_its_export(soup):
 
 def test_text_has_one_template_per_line(soup):
     assert run("soup", "export", "word-seed1", "--format", "text")[1].splitlines() == soup.templates()
+
+
+@pytest.mark.parametrize("form", ["open_clip", "clip_benchmark", "text"])
+def test_the_template_of_an_option_is_in_every_text(soup, form):
+    """`export --template` is for another dataset: each text has it in place of the soup's."""
+    printed = run("soup", "export", "word-seed1", "--format", form, "--template", "art of a {}.")[1]
+    assert printed.count("art of a ") == 2
+    assert "photo" not in printed
+
+
+@pytest.mark.parametrize("line_break", ["\n", "\r", "\x0b", "\x85", "\u2028"])
+def test_a_text_with_any_line_break_is_no_line_of_text(soup, line_break):
+    """Python's `splitlines`, which readers of such a file use, breaks at all of these."""
+    broken = replace(soup, members=(Member("sharp"), Member(f"flat{line_break}wet")))
+    with pytest.raises(ParamsError, match="holds a line break: text has one line per text"):
+        export(broken, form="text")
+    assert (
+        json.loads(export(broken, form="clip_benchmark"))["imagenet1k"][1]
+        == f"a photo of a {{c}}, flat{line_break}wet."
+    )
 
 
 def test_equal_members_of_several_seeds_are_one_line_with_their_weight(soup):

@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from wsoup.base.errors import PoolError
-from wsoup.cli.common import Terminal
+from wsoup.cli.common import Terminal, put
 from wsoup.core.member import Member, Step
 from wsoup.core.soup import Soup
 from wsoup.evaluate.class_means import mean_texts
@@ -105,6 +105,13 @@ def test_a_console_shows_escape_sequences(order: str) -> None:
 class Tty(io.StringIO):
     def isatty(self) -> bool:
         return True
+
+
+def test_a_text_is_put_unchanged_except_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    for stream, shown in ((io.StringIO(), "sharp\x1b[2J\n"), (Tty(), "sharp\\x1b[2J\n")):
+        monkeypatch.setattr(sys, "stdout", stream)
+        put("sharp\x1b[2J\n")
+        assert stream.getvalue() == shown
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=ascii)

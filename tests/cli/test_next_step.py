@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from processes import ROOT
 from run_cli import run
 
 from wsoup.pipeline.plan import duration
@@ -18,6 +19,20 @@ def test_every_command_gives_the_same_cure_in_a_bare_folder(in_tmp, command):
         f"error: {in_tmp} is not a pipeline folder: it has neither params.yaml nor dvc.yaml; run `wsoup init FOLDER`, "
         "which makes one, or go to yours\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("there", "command", "says"),
+    [
+        ("params.yaml", "plan", "dvc.yaml does not exist: run this in the folder of dvc.yaml and params.yaml"),
+        ("params.yaml", "cache", "dvc.yaml does not exist: run this in the folder of dvc.yaml and params.yaml"),
+        ("dvc.yaml", "plan", "params.yaml does not exist; write one with `wsoup profile demo --out params.yaml`"),
+        ("dvc.yaml", "check", "params.yaml does not exist; write one with `wsoup profile demo --out params.yaml`"),
+    ],
+)
+def test_in_half_a_pipeline_folder_the_missing_file_is_named(in_tmp, there, command, says):
+    (in_tmp / there).write_bytes((ROOT / there).read_bytes())
+    assert run(command) == (1, "", f"error: {says}\n")
 
 
 def test_no_time_is_shown_as_nothing():

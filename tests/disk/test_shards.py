@@ -9,7 +9,7 @@ import pytest
 from wsoup.base.errors import MissingError
 from wsoup.disk import code, shards
 from wsoup.disk.shards import Owner, Shard
-from wsoup.runtime.work import finish_shards
+from wsoup.runtime.work import finish_by_group, finish_shards
 
 OWNER = Owner("score@words", code="1", packages={"torch": "2.9.0"})
 
@@ -102,11 +102,26 @@ def test_large_shards_are_not_kept(in_tmp, monkeypatch):
     assert [run(1, 2), run(1, 2), run(1, 2, 3), run(1, 2)] == [[1, 2], [], [3], [1, 2]]
 
 
+def test_each_group_has_its_own_results_whatever_its_size(in_tmp):
+    groups = {"three": [shard(1), shard(2), shard(3)], "none": [], "one": [shard(4)]}
+    results = finish_by_group(groups, label="test", unit="shard")
+    assert results == {"three": [b"1", b"2", b"3"], "none": [], "one": [b"4"]}
+
+
 def test_shards_of_other_code_are_said_to_be_out_of_use(in_tmp, capfd):
     finish(1, owner=dataclasses.replace(OWNER, packages={"torch": "2.8"}))
     assert "changed" not in capfd.readouterr().err, "there was nothing before"
     finish(1, 2)
     assert capfd.readouterr().err.startswith("test: code or packages have changed since its last run: starting again\n")
+
+
+def test_a_stage_that_has_begun_again_with_new_code_goes_on(in_tmp, capfd):
+    """The first shard after an edit is said to be a new start; those after it continue, though old ones are there."""
+    finish(1, owner=dataclasses.replace(OWNER, packages={"torch": "2.8"}))
+    finish(1)
+    capfd.readouterr()
+    finish(1, 2)
+    assert capfd.readouterr().err.startswith("test: 1 of 2 shards were finished before; going on\n")
 
 
 def damages(data: bytes) -> list[bytes]:
@@ -148,3 +163,11 @@ def test_an_owner_has_the_code_and_packages_of_its_script():
     assert owner.code == code.digest(code.modules(script))
     assert {"torch", "open_clip_torch", "torchvision", "pillow", "numpy"} <= set(owner.packages)
     assert all(version[0].isdigit() for version in owner.packages.values())
+
+
+def test_a_stage_that_uses_another_module_has_shards_of_its_own():
+    """The script of stage soup names no kind of soup; what it computes is of the kind that it makes."""
+    owner = Owner.of(code.ROOT / "stages/soup.py", name="soup@word")
+    kinds = [code.ROOT / f"wsoup/search/grow/{kind}.py" for kind in ("chains", "greedy")]
+    assert len({owner.version, *(owner.using(kind).version for kind in kinds)}) == 3
+    assert owner.using(kinds[0]).version == owner.using(kinds[0]).version

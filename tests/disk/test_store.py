@@ -528,6 +528,12 @@ def test_a_checksum_of_arrays_is_of_their_names_types_and_shapes_too():
     assert len(digests) == 5
 
 
+def test_a_checksum_of_arrays_does_not_depend_on_the_order_of_names():
+    zeros = np.zeros(2, dtype=np.float32)
+    ones = np.ones(2, dtype=np.float32)
+    assert checksums.of_arrays({"a": zeros, "b": ones}) == checksums.of_arrays({"b": ones, "a": zeros})
+
+
 def make_folder(path: Path) -> None:
     with store.replacing(path) as temporary:
         temporary.mkdir()

@@ -64,6 +64,14 @@ def test_a_soup_of_two_is_compared_with_the_zero_shot_rows(tmp_path):
     assert "has no Word Soup m=2" in said
 
 
+def test_a_baseline_as_accurate_as_the_soup_of_two_is_not_beaten(tmp_path):
+    efficiency = write(tmp_path, "parameter_efficiency", EFFICIENCY)
+    baselines = write(tmp_path, "zero_shot", [{"method": "Waffle CLIP", "XD mean": 61.5, "DG mean": 51.99}])
+    said = claims.beaten_baselines(efficiency, zero_shot=baselines)
+    assert "XD ours 61.50 beats 0 of 1 (best: Waffle CLIP, 61.50); DG ours 52.00 beats 1 of 1" in said
+    assert said.endswith("does not agree")
+
+
 def test_the_smallest_soup_that_reaches_the_best_coop_is_compared_with_it(tmp_path):
     """62 of CoOp's three tokens is reached by no soup; 51 by m = 2, with 1536 / 24 = 64 times fewer numbers."""
     said = claims.fewer_parameters(write(tmp_path, "parameter_efficiency", EFFICIENCY))
@@ -74,11 +82,24 @@ def test_the_smallest_soup_that_reaches_the_best_coop_is_compared_with_it(tmp_pa
     assert "has no word soups" in claims.fewer_parameters(write(tmp_path, "parameter_efficiency", EFFICIENCY[:3]))
 
 
+def test_a_soup_as_accurate_as_the_best_coop_reaches_it(tmp_path):
+    """Both have 62 (XD) and 52 (DG): 1536 / 12 is 128 times fewer numbers."""
+    rows = [
+        {"method": "CoOp 3 tokens", "stored": 1536.0, "XD mean": 62.0, "DG mean": 52.0},
+        {"method": "Word Soup m=1", "stored": 12.0, "XD mean": 62.0, "DG mean": 52.0},
+        {"method": "Word Soup m=2", "stored": 24.0, "XD mean": 63.0, "DG mean": 53.0},
+    ]
+    said = claims.fewer_parameters(write(tmp_path, "parameter_efficiency", rows))
+    assert "XD Word Soup m=1 reaches 62.00 of CoOp 3 tokens with 128 times fewer" in said
+    assert said.endswith("agrees")
+
+
 def test_single_words_and_the_correlation_are_told(tmp_path):
-    """Two of three words are better than none, which is fewer than 1,000; of 1,001 words all are."""
+    """Two of three words are better than none; 1,000 are not more than 1,000, and 1,001 are."""
     scores = tmp_path / "words.parquet"
     for texts, counts, said in (
         (["", "a", "b", "c"], [5, 6, 7, 5], "ours 2 of 3; does not agree"),
+        (["", *map(str, range(1000))], [0] + [1] * 1000, "ours 1000 of 1000; does not agree"),
         (["", *map(str, range(1001))], [0] + [1] * 1001, "ours 1001 of 1001; agrees"),
     ):
         store.write_table(scores, pa.table({"text": texts, "seed": [1] * len(texts), "n_correct": counts}))

@@ -51,6 +51,23 @@ def test_a_run_on_other_datasets_is_not_compared():
     assert coverage.pools_of_params(sections(yaml.safe_load(Path("params.yaml").read_text()), origin="toy")) == []
 
 
+def test_photos_of_your_own_called_like_a_dataset_of_the_paper_are_not_compared():
+    """A name such as food101 says nothing: the paper's datasets have CoOp's layout."""
+    raw = yaml.safe_load(Path("params.yaml").read_text())
+    raw["datasets"] = {"food101": raw["datasets"][raw["source"]]}
+    raw["source"] = "food101"
+    assert coverage.pools_of_params(sections(raw, origin="own")) == []
+
+
+def test_a_pool_of_two_files_of_which_one_is_missing_is_not_known(tmp_path):
+    (tmp_path / "a.txt").write_text("which is red\n")
+    words = {"path": None, "count": 10}
+    here = {"words": words, "descriptors": {"paths": [str(tmp_path / "a.txt")]}}
+    assert coverage.known(here)["descriptors"]["count"] == 1
+    missing = {"words": words, "descriptors": {"paths": [str(tmp_path / "a.txt"), str(tmp_path / "b.txt")]}}
+    assert coverage.known(missing) == {"words": {"count": 10}}
+
+
 @needs_reference
 def test_the_authors_list_of_waffles_texts():
     texts = waffle_texts(REFERENCE / "waffle_descriptors.txt")

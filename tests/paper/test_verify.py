@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from wsoup.core.soup import Soup
 from wsoup.datasets.paper import PAPER
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
+from wsoup.evaluate.params import EvaluateParams
+from wsoup.evaluate.testsets import TestSet
 from wsoup.paper import verify
 from wsoup.paper.coverage import of_params
 from wsoup.paper.logs import Known, SearchLine, read_counts, read_searches, read_texts
@@ -28,6 +31,7 @@ from wsoup.paper.verify import Compared
 from wsoup.pipeline.params import parse_params
 from wsoup.pipeline.profile_paper import Paper
 from wsoup.search.rank.source import Source
+from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.features import ImageFeatures, read_features, write_features
 
 NAMES = ["red cat", "blue dog", "small green bird"]
@@ -72,10 +76,17 @@ def test_the_best_text_agrees_up_to_the_tolerance(tmp_path):
     for right, holds, says in (
         ({"initially": 71, "wet": 70}, True, "ours 'initially', 0 images better"),
         ({"wet": 71, "initially": 70}, True, "ours 'wet', 1 images better"),
+        ({"wet": 72, "initially": 70}, True, "2 images better"),
+        ({"wet": 73, "initially": 70}, False, "3 images better"),
         ({"wet": 75, "initially": 70}, False, "5 images better"),
         ({"wet": 71}, False, "not in this run's pool"),
     ):
-        lines = {"text": [*right], "n_correct": [*right.values()], "seed": [3] * len(right)}
+        # Neither another seed's count nor that of the class name alone, which is no text.
+        lines = {
+            "text": [*right, "other", ""],
+            "n_correct": [*right.values(), 99, 99],
+            "seed": [3] * len(right) + [2, 3],
+        }
         store.write_table(tmp_path / "scores.parquet", pa.table(lines))
         step = SearchLine("word", 3, 0, "initially", 70.125)
         agrees, sentence = verify.best_agrees(step, scores=tmp_path / "scores.parquet", within=2)
@@ -120,6 +131,32 @@ def test_only_the_authors_encoder_and_source_have_known_answers():
         assert message in str(verify.search_differs(run(**choices)))
     few = run(fewshot_pickles="/splits")
     assert "fewshot.shots: 8" in str(verify.search_differs(Settings({**few.values, "fewshot.shots": 8}, {})))
+
+
+def test_offset_rows_are_counted_by_the_formula_of_params(tiny_encoder, source):
+    """The centroid of every member at every offset, counted plainly."""
+    text_encoder = PromptEncoder.of(tiny_encoder)
+    images = source.image_features
+    test = TestSet("dtd", "xd", "a photo of a {}.", NAMES, images, source.labels, np.arange(300), {})
+    log = [Known("word-soup-token-offset", 1, "dtd", 290, 0)]
+    evaluate = yaml.safe_load(Paper("/data").text())["evaluate"]
+    ours = {}
+    plain = {}
+    for formula in ("wording", "code"):
+        params = EvaluateParams.model_validate(evaluate | {"offsets": [0, 5], "offset_formula": formula})
+        (line,) = verify.compare_counts(
+            log, texts={("word", 1): CHAIN}, tests=[test], text_encoder=text_encoder, params=params
+        )
+        assert (line.of, line.ours_of) == (290, 300), "each side has its own number of images"
+        ours[formula] = line.ours
+        starts = [f"a photo of a {name}," for name in NAMES]
+        ends = [f" {text}." for text in CHAIN]
+        total = torch.zeros(3, 16)
+        for offset in (0, 5):
+            total += text_encoder.encode_grid(starts, ends, token_offset=offset, offset_formula=formula).sum(dim=0)
+        plain[formula] = int((images @ normalize(total).T).argmax(dim=1).eq(source.labels).sum())
+    assert ours == plain
+    assert ours["wording"] != ours["code"]
 
 
 def test_disagreements_name_their_usual_causes():
@@ -171,6 +208,49 @@ def test_a_whole_run_is_verified_and_shown(in_tmp, monkeypatch, capsys, tiny_enc
     assert "descriptor soup, seed 1: the first 3 of their 3 members are ours" in shown
 
 
+@pytest.fixture
+def on_disk(in_tmp, monkeypatch, tiny_encoder_files, tiny_encoder, source) -> list[SearchLine]:
+    """A run with right answers, without test images, and the log that `wsoup verify paper` reads."""
+    log = right_log(source)
+    run_on_disk(in_tmp, source=source, encoder=tiny_encoder)
+    raw = yaml.safe_load(Paper("/data").text())
+    raw["encoder"] = {**tiny_encoder_files, "interpolation": "bilinear"}
+    Path("params.yaml").write_text(yaml.safe_dump(raw))
+    monkeypatch.setattr(verify, "check_is_theirs", lambda run: None)
+    monkeypatch.setattr(verify, "search_differs", lambda run: None)
+    monkeypatch.setattr(verify, "read_searches", lambda: log)
+    return log
+
+
+def test_a_count_of_a_search_that_differs_fails_alone(on_disk, capsys):
+    on_disk[1] = on_disk[1]._replace(theirs=on_disk[1].theirs + 30.0)
+    with pytest.raises(typer.Exit) as ended:
+        verify_paper(Path("params.yaml"))
+    assert ended.value.exit_code == 1
+    shown = capsys.readouterr().out
+    assert "6 of 7 counts of searches" in shown
+    assert "does not agree" not in shown
+
+
+def test_a_ranking_that_differs_fails_alone(on_disk, capsys, tiny_encoder):
+    """Their best word is 'wet'; here 'sharp' is right on 90 images more."""
+    write_scores(Artifacts(), n_correct=[9, 96, 6], encoder=tiny_encoder)
+    with pytest.raises(typer.Exit) as ended:
+        verify_paper(Path("params.yaml"))
+    assert ended.value.exit_code == 1
+    shown = capsys.readouterr().out
+    assert "7 of 7 counts of searches" in shown
+    assert "does not agree: words, seed 2: their best is 'wet', ours 'sharp', 90 images better" in shown
+
+
+def test_members_after_the_first_other_one_are_not_compared(on_disk, capsys, tiny_encoder):
+    """Theirs are a, b, c and ours a, x, c: one is the same from the beginning on, though c is in both."""
+    members = tuple(Member(text, 1, 200) for text in (SOUP[0], "which is plain", SOUP[2]))
+    Soup("greedy", 1, "a photo of a {}.", tiny_encoder.id, members).save(Artifacts().soup("descriptor", seed=1))
+    verify_paper(Path("params.yaml"))
+    assert "descriptor soup, seed 1: the first 1 of their 3 members are ours" in capsys.readouterr().out
+
+
 def run_on_disk(folder: Path, *, source: Source, encoder: Any) -> None:
     artifacts = Artifacts(folder)
     rows = np.arange(len(source.labels))
@@ -179,7 +259,11 @@ def run_on_disk(folder: Path, *, source: Source, encoder: Any) -> None:
     write_features(artifacts.features("imagenet", split="train"), features)
     for seed, index in source.subsets.items():
         store.write_table(artifacts.split("imagenet", seed=seed), pa.table({"row": index.numpy()}))
-    scores = {"text": ["", "sharp", "wet"], "seed": [2] * 3, "n_correct": [9, 5, 6], "n_images": [200] * 3}
-    store.write_table(artifacts.scores("words"), pa.table(scores), attributes={"encoder": encoder.id})
+    write_scores(artifacts, n_correct=[9, 5, 6], encoder=encoder)
     members = tuple(Member(text, 1, 200) for text in SOUP)
     Soup("greedy", 1, source.template, encoder.id, members).save(artifacts.soup("descriptor", seed=1))
+
+
+def write_scores(artifacts: Artifacts, *, n_correct: Sequence[int], encoder: Any) -> None:
+    scores = {"text": ["", "sharp", "wet"], "seed": [2] * 3, "n_correct": [*n_correct], "n_images": [200] * 3}
+    store.write_table(artifacts.scores("words"), pa.table(scores), attributes={"encoder": encoder.id})

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from project import ROOT
 
-from wsoup.base.errors import LONGEST, WsoupError
+from wsoup.base.errors import LONGEST, ParamsError, WsoupError
 from wsoup.params import reading
 from wsoup.pipeline.params import load_params, parse_params
 from wsoup.pipeline.profile_demo import demo
@@ -144,6 +144,7 @@ def write(folder: Path, text: str | bytes) -> Path:
             "encoder.precision: 'fp8' is not valid: it must be one of fp32, bf16, fp16, reference; did you mean",
         ),
         ("encoder.image_std", [0.0, 1.0, 1.0], "encoder.image_std.0: 0.0 is not valid: it must be 1e-06 or more"),
+        ("finetune.logit_scale", 0, "finetune.logit_scale: 0 is not valid: it must be more than 0.0"),
         ("evaluate.m", [1, 10**9], "evaluate.m.1: 1000000000 is not valid: it must be 10000 or less"),
         ("evaluate.offsets", [0, 10**6], "evaluate.offsets.1: 1000000 is not valid"),
         ("embed.batch_size", 10**9, "it must be 65536 or less"),
@@ -168,6 +169,13 @@ BOMB = "\n".join(
 MERGED = "\n".join(
     ["a0: &a0 {x: 1}", *(f"a{i}: &a{i} {{<<: [{', '.join([f'*a{i - 1}'] * 9)}]}}" for i in range(1, 10))]
 )
+
+
+def test_the_longest_file_that_is_read_has_200_000_characters():
+    head = "a: 1  #"
+    assert reading.parse_yaml(head.ljust(200_000, "é"), origin="x") == {"a": 1}
+    with pytest.raises(ParamsError, match="x has 200,001 characters, params have 200,000 at most"):
+        reading.parse_yaml(head.ljust(200_001, "é"), origin="x")
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,14 @@ def test_probabilities_equal_a_plain_computation(photos, soup, tiny_encoder):
     assert Path("found.csv").read_text() == printed
 
 
+def test_no_more_classes_are_named_than_there_are(photos):
+    """Five of three classes are three."""
+    code, printed, _ = run("classify", "new", *OPTIONS, "--top", "5")
+    assert code == 0
+    assert [name for name in rows_of(printed)[0] if name.startswith("class")] == ["class", "class_2", "class_3"]
+    assert printed == run("classify", "new", *OPTIONS, "--top", "3")[1]
+
+
 def test_bad_photos_are_listed_and_the_rest_is_classified(photos):
     Path("new/a/red/00.png").write_bytes(b"broken")
     Path("list.csv").write_text("name,path\nx,new/a/red/00.png\ny,new/a/blue/00.png\nz,lost.png\n")
@@ -308,6 +316,15 @@ def test_of_equal_probabilities_the_lowest_labels_come_first():
     classifier = Classifier(names, torch.ones(4, 1000), 100.0)
     (answer,) = classifier.answers([Photo("a.png")], torch.zeros(1, 4), top=5)
     assert list(answer.classes) == names[:5]
+
+
+def test_each_of_thousands_of_photos_has_its_own_answer():
+    """More than are sorted at once: photo i looks like class i mod 3."""
+    photos = [Photo(f"{i}.png") for i in range(5000)]
+    features = torch.eye(3)[torch.arange(5000) % 3]
+    answers = list(Classifier(["a", "b", "c"], torch.eye(3), logit_scale=10.0).answers(photos, features, top=1))
+    assert [answer.photo for answer in answers] == photos
+    assert [answer.classes for answer in answers] == [["abc"[i % 3]] for i in range(5000)]
 
 
 def test_a_photo_that_cannot_be_decoded_keeps_its_place_behind_rows_without_a_photo(photos, tiny_encoder):

@@ -12,7 +12,7 @@ from wsoup.base.errors import ChangedError, MismatchError
 from wsoup.disk import code
 from wsoup.params.graph import CODE, Param, Stage
 from wsoup.params.reading import read_yaml
-from wsoup.pipeline.code_file import as_yaml, check_code, check_code_unchanged, code_files
+from wsoup.pipeline.code_file import as_yaml, check_code, check_code_unchanged, code_files, digest_of
 
 SCORE = Stage("score@words", "python stages score", (Param(CODE, "score"),), (), ())
 
@@ -54,6 +54,20 @@ def test_an_edit_during_a_run_counts_if_it_means_something(tree):
     Path("wsoup/core/x.py").write_text("X = 1 + 1\n")
     with pytest.raises(ChangedError, match=r"core/x\.py changed while score@words ran: its results do not belong"):
         check_code_unchanged(SCORE, stages=tree / "stages", since=since)
+
+
+def test_the_code_of_a_soup_is_that_of_its_stage_and_of_its_kind():
+    """A stage soup@word of kind chains runs no other kind, though one script makes all of them."""
+    stages = code.ROOT / "stages"
+    grow = code.ROOT / "wsoup/search/grow"
+    files_of = {}
+    for kind in ("chains", "greedy"):
+        stage = Stage("soup@word", "python stages soup", (Param(CODE, f"soup.{kind}"),), (), ())
+        files_of[kind] = set(code_files(stage, stages=stages))
+        assert digest_of(stage, stages=stages) == code.digest(code.modules(stages / "soup.py", grow / f"{kind}.py"))
+    assert grow / "chains.py" in files_of["chains"] - files_of["greedy"]
+    assert grow / "greedy.py" in files_of["greedy"] - files_of["chains"]
+    assert stages / "soup.py" in files_of["chains"] & files_of["greedy"]
 
 
 def test_a_stage_that_is_run_by_hand_after_an_edit_says_what_to_run(project: Project) -> None:

@@ -64,6 +64,20 @@ def test_another_stamp_for(change: str, folder: Path):
     assert seen() != before
 
 
+MADE = ("evaluated.json", "manifests/dim.parquet", "embeddings/pretrained/photo-train.zarr", "pools/descriptors.txt")
+
+
+@pytest.mark.parametrize("made", MADE)
+def test_another_stamp_for_each_file_that_an_earlier_run_made(made: str, folder: Path):
+    file = folder / "artifacts" / made
+    before = seen()
+    file.parent.mkdir(parents=True)
+    file.write_text("one")
+    first = seen()
+    file.write_text("two!")
+    assert len({str(stamps) for stamps in (before, first, seen())}) == 3
+
+
 NOT_STAMPED = {
     "images of a list": {"layout": "manifest:photo.csv"},
     "images elsewhere": {"root": "s3://bucket/photo"},

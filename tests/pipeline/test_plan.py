@@ -18,7 +18,7 @@ from wsoup.pipeline.machine import Machine, machine_of
 from wsoup.pipeline.need import Need
 from wsoup.pipeline.needs import Needs
 from wsoup.pipeline.params import parse_params
-from wsoup.pipeline.plan import Planned, hours, hours_ahead, plan, too_large
+from wsoup.pipeline.plan import START, Planned, hours, hours_ahead, plan, too_large
 from wsoup.pipeline.profile_paper import Paper
 from wsoup.pipeline.status import reasons
 
@@ -165,6 +165,16 @@ def test_the_means_of_evaluates_rows_count_as_memory(in_tmp):
     assert more == 9 * few._rows() * few.classes * few.towers.size * 4 * 2
 
 
+def test_the_last_shard_of_a_pool_of_work_is_waited_for(in_tmp):
+    """Twelve hours of work in three shards on four devices: three hours each, then at most one shard of four hours."""
+    needs = paper("ce")
+    need = Need(flops=12 * 3600e9, shards=3)
+    stages = {"finetune@ce": Planned("never run", need, 0.0), "score@words": Planned(None, need, 12.0)}
+    took = hours_ahead(stages, needs=needs, machine=HERE._replace(rate=1e9, devices=4))
+    assert took == pytest.approx(2 * START + 12 / 4 + 12 / 3)
+    assert hours_ahead({"score@words": Planned("never run", need, 12.0)}, needs=needs, machine=HERE) is None
+
+
 def test_the_paper_with_all_methods_takes_three_hours_at_most_on_eight_gpus(in_tmp):
     needs = paper()
     machine = machine_of("h100", devices=8)  # in fp32, as the paper
@@ -183,6 +193,21 @@ def test_a_plan_without_images_says_that_it_is_too_short(tmp_path, monkeypatch, 
     _, notes = plan(device="h100", devices=8)
     assert any(note.startswith("not counted: images: ") for note in notes)
     assert any(note.startswith("so the whole takes longer than this sum; ") for note in notes)
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_half_precision_has_the_rate_of_half_precision(in_tmp, precision):
+    """By the sheet of an H100: 0.14 of 989 TFLOP/s in half precision, 0.56 of 67 in fp32."""
+    shutil.copy(ROOT / "dvc.yaml", "dvc.yaml")
+    make_dvc_folder(in_tmp)
+    took = {}
+    params = yaml.safe_load(Paper("/data").text())
+    for each in ("fp32", precision):
+        params["encoder"]["precision"] = each
+        Path("params.yaml").write_text(yaml.safe_dump(params))
+        stages, _ = plan(device="h100")
+        took[each] = stages["score@words"].hours - START
+    assert took["fp32"] / took[precision] == pytest.approx(0.14 * 989 / (0.56 * 67))
 
 
 def test_hours_are_of_a_named_device(project, planned, monkeypatch):
