@@ -20,6 +20,7 @@ PRETRAINED = [("pretrained", key) for key in ROWS]
 TUNED = [("coop", "class_name"), ("coop_diverse", "word_soup_score_mean"), ("proda_64", "class_name")]
 WORD = ["word_soup", "word_soup_score_mean", "word_soup_offsets"]
 DESCRIPTOR = ["descriptor_soup", "descriptor_soup_score_mean", "descriptor_soup_offsets"]
+CHAINS = ["random_chains"]  # of words, as long as the word soup's
 RANDOM = ["random_descriptors", "random_descriptors_offsets"]
 WAFFLE = ["waffle", "waffle_offsets"]
 CURVE = ["word_curve_soup", "word_curve_soup_score_mean"]
@@ -41,7 +42,7 @@ def marked(run: Settings) -> set[str]:
 
 CASES: list[tuple[str, Any, list[str]]] = [
     ("seeds", [1, 2], [*DRAWN, *ALL_TUNED]),
-    ("fewshot.shots", 8, [*SOUPS, *ALL_TUNED]),
+    ("fewshot.shots", 8, [*SOUPS, *CHAINS, *ALL_TUNED]),
     ("encoder.interpolation", "bicubic", [*ROWS, *ALL_TUNED]),
     ("encoder.interpolation", None, [*ROWS, *ALL_TUNED]),
     ("encoder.image_mean", [0.5, 0.5, 0.5], [*ROWS, *ALL_TUNED]),
@@ -50,15 +51,15 @@ CASES: list[tuple[str, Any, list[str]]] = [
     ("encoder.precision", "bf16", [*ROWS, *ALL_TUNED]),
     ("encoder.precision", "reference", []),
     ("encoder.precision", "fp16", []),
-    *((f"soups.word.{key}", 7, [*WORD, DIVERSE]) for key in ("m", "k0", "k1", "patience", "max_words")),
+    *((f"soups.word.{key}", 7, [*WORD, *CHAINS, DIVERSE]) for key in ("m", "k0", "k1", "patience", "max_words")),
     *((f"soups.word_curve.{key}", 7, CURVE) for key in ("m", "k0", "k1", "patience", "max_words")),
-    ("soups.word.pool", "descriptors", [*WORD, DIVERSE]),
+    ("soups.word.pool", "descriptors", [*WORD, *CHAINS, DIVERSE]),
     ("soups.descriptor.m", 16, DESCRIPTOR),
     ("soups.descriptor.kind", "chains", DESCRIPTOR),
     ("datasets.food101.baseline_template", None, ["ensemble", "gpt_centroids", "gpt_score_mean"]),
     ("datasets.imagenet.gpt_names.newt", "eft", ["gpt_centroids", "gpt_score_mean"]),
     ("datasets.food101.gpt_wording", "text", ["gpt_centroids", "gpt_score_mean"]),
-    ("candidates.words.period", True, [*WORD, *CURVE, DIVERSE]),
+    ("candidates.words.period", True, [*WORD, *CHAINS, *CURVE, DIVERSE]),
     ("candidates.descriptors.period", False, DESCRIPTOR),
     ("evaluate.baseline_m", 32, [*RANDOM, *WAFFLE]),
     ("evaluate.tuned_baseline_m", 16, []),
@@ -107,7 +108,7 @@ def test_tuned_baselines_have_their_own_size():
     ("pool", "rows"),
     [
         ("descriptors", [*DESCRIPTOR, *RANDOM, *WAFFLE, "upper_bound"]),
-        ("words", [*WORD, *CURVE, *WAFFLE, DIVERSE]),
+        ("words", [*WORD, *CHAINS, *CURVE, *WAFFLE, DIVERSE]),
     ],
 )
 def test_another_pool_marks_every_row_drawn_from_it(pool: str, rows: list[str]):
@@ -135,7 +136,7 @@ def test_the_authors_list_of_waffles_texts_takes_the_mark_away():
 def test_another_template_or_class_names_of_the_source_mark_soups_and_tuned_rows():
     for key, value in (("template", "a {}."), ("class_names", "names.txt")):
         run = paper_settings(**{f"datasets__imagenet__{key}": value})
-        assert marked(run) == {*SOUPS, *ALL_TUNED}
+        assert marked(run) == {*SOUPS, *CHAINS, *ALL_TUNED}
         assert list(dataset_differs(run, "imagenet"))
     test_split = paper_settings(datasets__imagenet__test_split="val")
     assert marked(test_split) == set()

@@ -6,6 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
+import huggingface_hub
 import pytest
 import torch
 import yaml
@@ -79,7 +80,7 @@ def test_a_local_model_without_its_config_is_told_which_key(tiny_encoder_files):
 def test_weights_that_are_still_to_be_downloaded_are_said(tmp_path, monkeypatch):
     """A warning, because a network may bring them; and none where the hub's cache has them, or a file is named."""
     monkeypatch.setattr(downloads, "OF_OPEN_CLIP", tmp_path / "clip")
-    monkeypatch.setattr(downloads, "try_to_load_from_cache", lambda repository, name: None)
+    monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda repository, name: None)
     warned = checked({"model": "RN50", "pretrained": "openai"})["warning"]
     assert "the weights of RN50 / openai are not on this machine" in warned[0]
     (tmp_path / "clip").mkdir()

@@ -113,7 +113,7 @@ class Head:
 
         See `wsoup.heads.calibration.threshold`. In folders of photographs with 1 to 16 photos a class, 98.0 % of the
         answers from 0.95 on were right on photos in the style of the labelled ones, of which 29 % were answered, and
-        95.4 % in other styles, of which 14 % were. 142 of 604 heads answered none, most of them of one photo a class:
+        95.4 % in other styles, of which 14 % were. 144 of 604 heads answered none, most of them of one photo a class:
         nothing can be left out there, so nothing is calibrated.
         """
         return threshold(self.confidences, self.right, precision=precision)

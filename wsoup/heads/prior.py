@@ -21,8 +21,8 @@ SCALE = 70.0
 """Photos that a text would count as with an agreement and a similarity of 1."""
 LEAST = 0.01
 """Added to both: few photos cannot show that texts know nothing, or that classes have nothing in common."""
-MOST_SIMILAR = 0.35
-"""Largest similarity that is believed: where all photos of an encoder lie in a cone, as CLIP's do, all are similar."""
+MOST_SIMILAR = 0.4
+"""Largest similarity that is believed: where all photos of an encoder lie in a cone, as CLIP's do, all are alike."""
 FEWEST = 0.15
 """Fewest photos that a text counts as."""
 OF_NOISE = 0.2
