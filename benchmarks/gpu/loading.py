@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from benchmarks.gpu.images import draw_files
 from benchmarks.gpu.training import CASES, SOUP, Step
 from benchmarks.gpu.world import ROOT
 from benchmarks.timing import Clock
+from wsoup.disk.store import sha256_file
 from wsoup.finetune.loading import Batches
 from wsoup.finetune.params import FinetuneParams
 from wsoup.finetune.training_set import TrainingSet
@@ -59,7 +59,7 @@ def training_set(folder: Path, bench: Bench) -> TrainingSet:
     """One image of each class."""
     n_classes = bench.size.train_classes
     files = draw_files(folder, count=n_classes)
-    digests = [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
+    digests = [sha256_file(file) for file in files]
     return TrainingSet(
         paths=[str(file) for file in files],
         digests=digests,

@@ -4,25 +4,15 @@ from __future__ import annotations
 
 import re
 
-import click
 import pytest
 import typer
 from half_done import ignored_arguments, of_rooms
 from processes import ROOT
+from run_cli import commands
 
 from wsoup.cli import app as cli
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-
-
-def commands(group: click.Group, prefix: str = "wsoup") -> dict[str, click.Command]:
-    by_name: dict[str, click.Command] = {}
-    for name, command in group.commands.items():
-        if hasattr(command, "commands"):
-            by_name |= commands(command, f"{prefix} {name}")  # type: ignore[arg-type]
-        else:
-            by_name[f"{prefix} {name}"] = command
-    return by_name
 
 
 COMMANDS = commands(typer.main.get_command(cli.app))  # type: ignore[arg-type]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from contextlib import redirect_stderr, redirect_stdout
 
+import click
 import pytest
 
 from wsoup.cli import app as cli
@@ -22,3 +23,14 @@ def run(*arguments: str) -> tuple[int, str, str]:
         except SystemExit as stop:
             code = int(stop.code or 0)
     return code, out.getvalue(), err.getvalue()
+
+
+def commands(group: click.Group, prefix: str = "wsoup") -> dict[str, click.Command]:
+    """Every command of a group and of the groups below it, by its whole name."""
+    by_name: dict[str, click.Command] = {}
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            by_name |= commands(command, f"{prefix} {name}")  # type: ignore[arg-type]
+        else:
+            by_name[f"{prefix} {name}"] = command
+    return by_name

@@ -16,7 +16,7 @@ import typer
 import yaml
 from project import ROOT
 from pydantic import TypeAdapter
-from run_cli import run
+from run_cli import commands, run
 from small_world import COLOURS, write_image_folder
 
 from wsoup.cli import app as cli
@@ -115,16 +115,6 @@ def test_commands_in_the_docs_run(page: str, line: str, used: Path, monkeypatch)
     code, printed, errors = run(*words[1:])
     assert code == 0, errors
     assert printed or errors or "--out" in words
-
-
-def commands(group: click.Group, prefix: str = "wsoup") -> dict[str, click.Command]:
-    by_name: dict[str, click.Command] = {}
-    for name, command in group.commands.items():
-        if hasattr(command, "commands"):
-            by_name |= commands(command, f"{prefix} {name}")  # type: ignore[arg-type]
-        else:
-            by_name[f"{prefix} {name}"] = command
-    return by_name
 
 
 def test_commands_in_the_text_exist_with_their_options():

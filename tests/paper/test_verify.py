@@ -177,8 +177,9 @@ def test_disagreements_name_their_usual_causes():
     assert not Compared("ZS", 1, "dtd", 50, 100, 50, 90, 2).agrees, "another split"
 
 
-def test_a_whole_run_is_verified_and_shown(in_tmp, monkeypatch, capsys, tiny_encoder_files, tiny_encoder, source):
-    """The command on a run with features, splits, scores and a soup on disk, with the log of right answers."""
+@pytest.fixture
+def on_disk(in_tmp, monkeypatch, tiny_encoder_files, tiny_encoder, source) -> list[SearchLine]:
+    """A run with right answers, without test images, and the log that `wsoup verify paper` reads."""
     log = right_log(source)
     run_on_disk(in_tmp, source=source, encoder=tiny_encoder)
     raw = yaml.safe_load(Paper("/data").text())
@@ -187,9 +188,14 @@ def test_a_whole_run_is_verified_and_shown(in_tmp, monkeypatch, capsys, tiny_enc
     monkeypatch.setattr(verify, "check_is_theirs", lambda run: None)
     monkeypatch.setattr(verify, "search_differs", lambda run: None)
     monkeypatch.setattr(verify, "read_searches", lambda: log)
+    return log
+
+
+def test_a_whole_run_is_verified_and_shown(on_disk, monkeypatch, capsys):
+    """The command on a run with features, splits, scores and a soup on disk, with the log of right answers."""
     verify_paper(Path("params.yaml"))
     assert "7 of 7 counts of searches within what half precision explains" in capsys.readouterr().out
-    log[0] = log[0]._replace(theirs=log[0].theirs + 3.0)
+    on_disk[0] = on_disk[0]._replace(theirs=on_disk[0].theirs + 3.0)
     counts = [Known(method, 1, "dtd", 290, 0) for method in ("ZS", "ensemble", "gpt-centroids")]
     monkeypatch.setattr(verify, "read_counts", lambda: counts)
     monkeypatch.setattr(verify, "read_texts", lambda: {("word", 1): CHAIN})
@@ -206,20 +212,6 @@ def test_a_whole_run_is_verified_and_shown(in_tmp, monkeypatch, capsys, tiny_enc
     assert "0 of 290" in shown
     assert "seed 2: their best is 'wet', ours 'wet', 0 images better" in shown
     assert "descriptor soup, seed 1: the first 3 of their 3 members are ours" in shown
-
-
-@pytest.fixture
-def on_disk(in_tmp, monkeypatch, tiny_encoder_files, tiny_encoder, source) -> list[SearchLine]:
-    """A run with right answers, without test images, and the log that `wsoup verify paper` reads."""
-    log = right_log(source)
-    run_on_disk(in_tmp, source=source, encoder=tiny_encoder)
-    raw = yaml.safe_load(Paper("/data").text())
-    raw["encoder"] = {**tiny_encoder_files, "interpolation": "bilinear"}
-    Path("params.yaml").write_text(yaml.safe_dump(raw))
-    monkeypatch.setattr(verify, "check_is_theirs", lambda run: None)
-    monkeypatch.setattr(verify, "search_differs", lambda run: None)
-    monkeypatch.setattr(verify, "read_searches", lambda: log)
-    return log
 
 
 def test_a_count_of_a_search_that_differs_fails_alone(on_disk, capsys):

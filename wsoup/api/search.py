@@ -79,7 +79,8 @@ def source_of(
 
 def fitting(texts: Sequence[str], *, source: Source, origin: str) -> list[str]:
     """Candidates as they are stored, in order; PoolError if there are none, one is repeated, or one is too long."""
-    pool = lists.unique([prompts.bare(text) for text in texts], origin=origin)
+    by_number = {number: prompts.bare(text) for number, text in enumerate(texts, start=1)}
+    pool = lists.unique(by_number, origin=origin, numbers_are="texts")
     check_fits(pool, source=source, origin=origin)
     return pool
 

@@ -10,7 +10,7 @@ from wsoup.base.errors import WsoupError
 from wsoup.base.folder_names import key
 from wsoup.datasets import manifest
 from wsoup.datasets.listing import some
-from wsoup.params.inputs import DatasetParams
+from wsoup.params.inputs import DatasetParams, source_of
 
 
 def foreign(name: str, *, class_names: Sequence[str], datasets: Mapping[str, DatasetParams]) -> str:
@@ -23,7 +23,7 @@ def foreign(name: str, *, class_names: Sequence[str], datasets: Mapping[str, Dat
     """
     if datasets[name].role != "dg":
         return ""
-    source = next(name for name, each in datasets.items() if each.role == "source")
+    source = source_of(datasets)
     try:
         of_source = _source_names(datasets[source], name=source, needed=class_names)
     except WsoupError:

@@ -95,7 +95,7 @@ def made_from(variant: str, row: str, *, params: Mapping[str, Any]) -> MadeFrom:
         if method.soup is not None:
             used[method.soup] = None
         if method.as_long and soups:
-            used[shown_soup(list(soups))] = None
+            used[shown_soup(soups)] = None
     elif row == GIVEN:
         keys.append("evaluate.texts")
     used.pop(CLASS_NAME.name, None)

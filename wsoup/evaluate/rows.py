@@ -7,7 +7,7 @@ torch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -97,11 +97,6 @@ class Material:
     def texts_of_pools(self) -> dict[str, Sequence[str]]:
         """The texts of all pools by name."""
         return {"words": self.words, "descriptors": self.descriptors, **self.own_pools}
-
-    @property
-    def shown(self) -> str:
-        """The soup that random chains are compared with: ``word`` if there is one, else the first."""
-        return shown_soup(list(self.soups))
 
 
 class PromptSource(Protocol):
@@ -206,7 +201,7 @@ def _waffle(material: Material, seed: int, m: int) -> Sequence[str]:
 
 def _random_chains(material: Material, seed: int, m: int) -> Sequence[str]:
     """As many words in each chain as the soup beside them has."""
-    members = material.soups[material.shown][seed]
+    members = material.soups[shown_soup(material.soups)][seed]
     lengths = [len(text.split()) for text in members]
     return baselines.random_chains(material.words, lengths=lengths, seed=seed)
 
@@ -276,9 +271,9 @@ def in_order(soups: Sequence[str]) -> list[str]:
     return of_paper + others
 
 
-def shown_soup(names: Sequence[str]) -> str:
+def shown_soup(names: Collection[str]) -> str:
     """The soup that random chains are compared with: ``word`` if there is one, else the first."""
-    return "word" if "word" in names else names[0]
+    return "word" if "word" in names else next(iter(names))
 
 
 def soup_method(name: str) -> Method:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wsoup.core.autoclip import autoclip_scores
+from wsoup.core.autoclip import AutoClip
 from wsoup.core.class_texts import ClassTexts
 from wsoup.core.modes import WEIGHINGS, Weighing
 from wsoup.core.text_scores import images_at_once, text_scores
@@ -88,7 +88,7 @@ def scorers(members: Tensor, *, test: TestSet, mean_image: Tensor, bank: Bank) -
     weighted = ClassTexts.of_members(members, weights=zpe_weights(of_texts)).mean
     selected = ClassTexts.of_members(members, weights=zpe_selection(of_texts)).mean
     return {
-        "autoclip": lambda images: autoclip_scores(text_scores(images, members)),
+        "autoclip": AutoClip(members).scores,
         "zpe": lambda images: images @ weighted.T,
         "zpe_selection": lambda images: images @ selected.T,
     }

@@ -142,6 +142,11 @@ class DatasetParams(Section):
             yield ClassTextFile("sentences", self.sentences, "sentences", {})
 
 
+def source_of(datasets: Mapping[str, DatasetParams]) -> str:
+    """The name of the dataset whose role is source."""
+    return next(name for name, dataset in datasets.items() if dataset.role == "source")
+
+
 class FewshotParams(Section):
     """The few-shot training images for selecting soups."""
 

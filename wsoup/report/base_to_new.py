@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from wsoup.params.inputs import DatasetParams
+from wsoup.params.inputs import DatasetParams, source_of
 from wsoup.report.results import Results
 from wsoup.report.tables import Table, TableCells, mean_and_std
 
@@ -44,11 +44,6 @@ def base_to_new(results: Results, *, datasets: Mapping[str, DatasetParams]) -> T
     elif any(section.classes is not None for section in datasets.values()):
         notes = [_why_none(datasets)]
     return Table("base_to_new", "From base to new classes", columns, rows, notes)
-
-
-def source_of(datasets: Mapping[str, DatasetParams]) -> str:
-    """The name of the source."""
-    return next(name for name, section in datasets.items() if section.role == "source")
 
 
 def new_targets(datasets: Mapping[str, DatasetParams]) -> list[str]:

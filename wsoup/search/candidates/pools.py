@@ -6,6 +6,7 @@ line) or from GPT-descriptor JSON files (`wsoup.search.candidates.gpt`).
 
 import re
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 
 from wsoup.base.errors import PoolError
@@ -63,11 +64,10 @@ def words_from_file(path: str | Path, *, count: int) -> list[str]:
     Raises:
         PoolError: the file has fewer words, or a word twice.
     """
-    by_line = texts_of(path)
-    words = list(by_line.values())
+    words = texts_of(path)
     if len(words) < count:
         raise PoolError(f"{path} holds {len(words)} words, candidates.words.count asks for {count}; lower it")
-    return unique(words[:count], origin=str(path), lines=list(by_line)[:count])
+    return unique(dict(islice(words.items(), count)), origin=str(path))
 
 
 def descriptors(paths: Sequence[str | Path], *, pool: str = "descriptors") -> list[str]:
@@ -85,8 +85,7 @@ def descriptors(paths: Sequence[str | Path], *, pool: str = "descriptors") -> li
             sentences: set[str] = set().union(*gpt.read_descriptors(path).values())
             texts = sorted(sentences, key=lambda text: f"{text}.")
         else:
-            by_line = texts_of(path)
-            texts = unique(list(by_line.values()), origin=str(path), lines=list(by_line))
+            texts = unique(texts_of(path), origin=str(path))
         # The same text in two files keeps its first place.
         distinct.update(dict.fromkeys(texts))
     if paths and not distinct:

@@ -1,7 +1,7 @@
 """Lists of candidates: text files with one text a line, such as the pools that stage `candidates` writes."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from wsoup.base.errors import MissingError, PoolError, one_line
@@ -56,30 +56,29 @@ def waffle_texts(path: str | Path) -> list[str]:
     return [line.removesuffix(".") for line in numbered(path).values()]
 
 
-def unique(texts: Sequence[str], *, origin: str, lines: Sequence[int] | None = None) -> list[str]:
-    """The texts themselves; PoolError if there are none, or one is repeated.
+def unique(by_number: Mapping[int, str], *, origin: str, numbers_are: str = "lines") -> list[str]:
+    """The texts themselves; PoolError, naming `origin`, if there are none, or one is repeated.
 
     Args:
-        texts: bare.
-        origin: names them in errors.
-        lines: their numbers in a file; by default texts are numbered from 1.
+        by_number: bare texts, as from `texts_of`.
+        origin: where they are from.
+        numbers_are: what their numbers count, for errors.
     """
-    if not texts:
+    if not by_number:
         raise PoolError(f"{origin} is empty; expected one text per line")
-    places: dict[str, list[int]] = {}
-    for number, text in zip(lines or range(1, len(texts) + 1), texts, strict=True):
-        places.setdefault(text, []).append(number)
-    what = "texts" if lines is None else "lines"
+    numbers_of: dict[str, list[int]] = {}
+    for number, text in by_number.items():
+        numbers_of.setdefault(text, []).append(number)
     repeated = []
-    for text, numbers in places.items():
+    for text, numbers in numbers_of.items():
         if len(numbers) > 1:
-            repeated.append(f"{text!r} more than once ({what} {', '.join(map(str, numbers[:SHOWN]))})")
+            repeated.append(f"{text!r} more than once ({numbers_are} {', '.join(map(str, numbers[:SHOWN]))})")
     if repeated:
         more = ""
         if len(repeated) > SHOWN:
             more = f" and {len(repeated) - SHOWN} more texts likewise"
         raise PoolError(f"{origin} holds {one_line(', '.join(repeated[:SHOWN]), limit=400)}{more}; keep each text once")
-    return list(texts)
+    return list(by_number.values())
 
 
 def read_pool(path: str | Path) -> list[str]:
@@ -92,7 +91,7 @@ def read_pool(path: str | Path) -> list[str]:
     texts = texts_of(require(path, made_by="candidates"))
     if not texts:
         return []
-    return unique(list(texts.values()), origin=str(path), lines=list(texts))
+    return unique(texts, origin=str(path))
 
 
 def write_pool(path: str | Path, texts: Iterable[str]) -> None:
