@@ -10,7 +10,7 @@ PYTEST := python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reord
 .PHONY: repro test long lint gpu setup clean
 
 repro: setup
-	dvc repro
+	wsoup repro
 	@wsoup report
 	@wsoup results
 

@@ -16,10 +16,14 @@ def main() -> None:
     # `wsoup` and `stages` lie beside this folder, not in it.
     sys.path[0] = str(stages.parent)
     from wsoup.runtime.ending import leave_at_once
+    from wsoup.runtime.fork_server import run_there
     from wsoup.runtime.memory import keep_memory
 
     leave_at_once()
     keep_memory()
+    status = run_there()
+    if status is not None:
+        raise SystemExit(status)
     names = sorted(path.stem for path in stages.glob("[a-z]*.py"))
     if len(sys.argv) < 2 or sys.argv[1] not in names:
         print(f"error: name a stage: python stages {{{','.join(names)}}} [item]", file=sys.stderr)

@@ -15,7 +15,12 @@ import pytest
 from wsoup.base.errors import ParamsError, WsoupError
 from wsoup.runtime import on_processes
 
-TWO: list[dict[str, str]] = [{"WSOUP_TEST": "first"}, {"WSOUP_TEST": "second"}]
+
+def begin(name: str) -> None:
+    os.environ["WSOUP_TEST"] = name
+
+
+TWO: list[Callable[[], None]] = [partial(begin, "first"), partial(begin, "second")]
 
 
 def taken(tasks: list[Callable[[], Any]]) -> Callable[[], Callable[[], Any] | None]:
@@ -41,7 +46,7 @@ def variable(name: str) -> tuple[str | None, int]:
     return os.environ.get(name), os.getpid()
 
 
-def test_each_worker_has_its_own_variables_and_this_process_none(monkeypatch):
+def test_each_worker_begins_in_its_own_way_and_this_process_in_none():
     given = results([partial(variable, "WSOUP_TEST") for _ in range(4)])
     assert {name for name, _ in given.values()} == {"first", "second"}
     assert len({pid for _, pid in given.values()} - {os.getpid()}) == 2

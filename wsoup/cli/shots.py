@@ -1,5 +1,6 @@
 """`wsoup shots`: the same run with fewer few-shot images, the paper's figure of accuracy over shots."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -23,18 +24,21 @@ def shots_command() -> None:
     require_pipeline_folder()
     from wsoup.disk.store import fingerprint
     from wsoup.params.reading import read_yaml
+    from wsoup.runtime import fork_server
 
     params = dict(read_yaml("params.yaml"))
     numbers = [n for n in SHOTS if n <= params["fewshot"]["shots"]]
     # Names have a digest of params.yaml, so that no run replaces one of other params.
     names = {n: f"shots-{n}-{fingerprint(params)[:8]}" for n in numbers}
     missing = [n for n in numbers if not _has_ended(names[n])]
+    environment = {**os.environ}
     if missing:
         _say_how_long(missing)
+        environment |= fork_server.start()
     for n in missing:
         # --temp leaves the working folder alone and shares DVC's cache.
         command = ["dvc", "exp", "run", "--temp", "--name", names[n], "-S", f"fewshot.shots={n}"]
-        if subprocess.run(command, check=False).returncode:
+        if subprocess.run(command, env=environment, check=False).returncode:
             raise MismatchError(f"the run with {n} shots failed; the next call goes on from there")
     print(_over_shots(names))
 

@@ -85,10 +85,12 @@ def _run(take: Callable[[], Any], *, workers: int | None) -> Iterator[tuple[int,
         if workers is not None:
             raise ParamsError("--workers is for this machine; on Ray WSOUP_RAY_GPUS and WSOUP_RAY_CPUS decide")
         return on_ray.run_taken(take, label="ahead")
-    variables = _workers(workers)
-    if len(variables) == 1 and not variables[0]:
+    n = workers or _n_workers()
+    if n == 1:
         return _in_this_process(take)
-    return on_processes.run(take, workers=variables, label="ahead")
+    decoding = int(number_in("WSOUP_WORKERS", max(1, cores() // n)))
+    begin = [partial(_begin, i, decoding=decoding) for i in range(n)]
+    return on_processes.run(take, workers=begin, label="ahead")
 
 
 def _in_this_process(take: Callable[[], Callable[[], Any] | None]) -> Iterator[tuple[int, Any]]:
@@ -98,30 +100,27 @@ def _in_this_process(take: Callable[[], Callable[[], Any] | None]) -> Iterator[t
         number += 1
 
 
-def _workers(wanted: int | None) -> list[dict[str, str]]:
-    """The environment variables of each worker on this machine; a single one without any is this process."""
+def _n_workers() -> int:
+    """One worker for each GPU, or as many as this machine's cores have room for."""
     import torch
 
-    threads = torch.get_num_threads()
-    n_devices = 0
-    if not os.environ.get("WSOUP_DEVICE"):
-        n_devices = torch.cuda.device_count()
-    n = wanted or n_devices or max(1, cores() // threads)
-    if n == 1:
-        return [{}]
-    decoding = max(1, cores() // n)
-    # As many threads as here, so that sums are added in the same order.
-    shared = {
-        "OMP_NUM_THREADS": str(threads),
-        "WSOUP_WORKERS": str(int(number_in("WSOUP_WORKERS", decoding))),
-    }
-    workers = []
-    for i in range(n):
-        own = dict(shared)
-        if n_devices:
-            own["WSOUP_DEVICE"] = f"cuda:{i % n_devices}"
-        workers.append(own)
-    return workers
+    n_devices = 0 if os.environ.get("WSOUP_DEVICE") else torch.cuda.device_count()
+    return n_devices or max(1, cores() // torch.get_num_threads())
+
+
+def _begin(i: int, *, decoding: int) -> None:
+    """In worker i, before its first task: its share of the cores, its GPU, and imports, which take seconds.
+
+    It computes with as many threads as this process, because the order in which sums are added depends on them.
+    """
+    os.environ["WSOUP_WORKERS"] = str(decoding)
+    import torch
+
+    import wsoup.towers.encoder  # noqa: F401
+
+    n_devices = torch.cuda.device_count()
+    if n_devices and not os.environ.get("WSOUP_DEVICE"):
+        os.environ["WSOUP_DEVICE"] = f"cuda:{i % n_devices}"
 
 
 class _Work:

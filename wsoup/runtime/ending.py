@@ -34,7 +34,7 @@ def leave_at_once() -> None:
     """
     open_closed_streams()
     sys.excepthook = _show_error
-    for number in _heard():
+    for number in heard():
         signal.signal(number, _leave)
     # Registered first, so that it runs last.
     atexit.register(_leave_with_code)
@@ -85,7 +85,7 @@ def _show_error(kind: type[BaseException], error: BaseException, trace: Tracebac
 @contextmanager
 def interruptible() -> Iterator[None]:
     """Raise KeyboardInterrupt for an interrupt within the block, so that half-written files are removed."""
-    before = {number: signal.signal(number, _raise) for number in _heard()}
+    before = {number: signal.signal(number, _raise) for number in heard()}
     try:
         yield
     finally:
@@ -96,7 +96,7 @@ def interruptible() -> Iterator[None]:
 @contextmanager
 def keeping_handlers() -> Iterator[None]:
     """Put back the signal handlers that a library replaces in the block: Ray's prints its own stack and aborts."""
-    before = {number: signal.getsignal(number) for number in _heard()}
+    before = {number: signal.getsignal(number) for number in heard()}
     try:
         yield
     finally:
@@ -107,7 +107,7 @@ def keeping_handlers() -> Iterator[None]:
                     signal.signal(number, handler)
 
 
-def _heard() -> list[signal.Signals]:
+def heard() -> list[signal.Signals]:
     """`SIGNALS` without SIGHUP under `nohup`."""
     return [number for number in SIGNALS if number.name != "SIGHUP" or signal.getsignal(number) != signal.SIG_IGN]
 

@@ -10,8 +10,8 @@ import pickle
 import signal
 import sys
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from threading import Thread
@@ -28,21 +28,21 @@ TRIES = 3
 
 
 class _Worker(NamedTuple):
-    """A process, the end of a pipe to it, and the environment variables that it has of its own."""
+    """A process, the end of a pipe to it, and what it did first."""
 
     process: BaseProcess
     pipe: Connection
-    variables: Mapping[str, str]
+    begin: Callable[[], None]
 
 
 def run(
-    take: Callable[[], Task | None], *, workers: Sequence[Mapping[str, str]], label: str
+    take: Callable[[], Task | None], *, workers: Sequence[Callable[[], None]], label: str
 ) -> Iterator[tuple[int, Any]]:
     """Compute tasks as they are taken; yields the number of each, from 0 in the order of taking, and its result.
 
     Args:
         take: gives the next task, or None if there is none before another one is finished.
-        workers: the environment variables of each worker, which differ from those of this process.
+        workers: what each worker does first, while this process takes the first tasks: choose its device, import.
         label: for messages.
 
     Raises:
@@ -50,8 +50,8 @@ def run(
     """
     pool = _Pool(take, label=label)
     try:
-        for variables in workers:
-            pool.start(variables)
+        for begin in workers:
+            pool.start(begin)
         yield from pool.work()
     finally:
         pool.stop()
@@ -69,16 +69,14 @@ class _Pool:
         # Workers end once this process has, whatever ended it.
         self.ending, self.alive = multiprocessing.Pipe(duplex=False)
 
-    def start(self, variables: Mapping[str, str]) -> None:
-        """Start a worker, which waits for its first task."""
+    def start(self, begin: Callable[[], None]) -> None:
+        """Start a worker, which waits for its first task once it has begun."""
         spawning = multiprocessing.get_context("spawn")
         ours, theirs = spawning.Pipe()
-        process = spawning.Process(target=_serve, args=(theirs, self.ending))
-        # Variables such as OMP_NUM_THREADS are read when packages are imported, so they must be there from the start.
-        with _environment(variables):
-            process.start()
+        process = spawning.Process(target=_serve, args=(theirs, self.ending, begin))
+        process.start()
         theirs.close()
-        self.idle.append(_Worker(process, ours, variables))
+        self.idle.append(_Worker(process, ours, begin))
 
     def work(self) -> Iterator[tuple[int, Any]]:
         while True:
@@ -129,7 +127,7 @@ class _Pool:
             )
         print(f"{self.label}: a worker is gone ({why}); its shard is given to another", file=sys.stderr)
         self.ready.appendleft(task)
-        self.start(worker.variables)
+        self.start(worker.begin)
 
     def stop(self) -> None:
         """End all workers."""
@@ -141,29 +139,15 @@ class _Pool:
         self.ending.close()
 
 
-@contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Environment variables within the block."""
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-
-
 # ---------------------------------------------------------------------------------------------------------- a worker
 
 
-def _serve(pipe: Connection, ending: Connection) -> None:
+def _serve(pipe: Connection, ending: Connection, begin: Callable[[], None]) -> None:
     """Compute what comes through a pipe, until it is closed. The main process answers the terminal's interrupts."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     keep_memory()
     Thread(target=_exit_with, args=(ending,), daemon=True).start()
+    begin()
     with showing(bars=False), suppress(EOFError, OSError):
         while True:
             pipe.send(_result(pipe.recv_bytes()))
