@@ -51,11 +51,11 @@ def wait_until(condition: Callable[[], object]) -> None:
 class Server:
     """A running server, and a folder of programs that it can run."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **variables: str) -> None:
         (folder / "stages").mkdir()
         (folder / "stages/__main__.py").write_text(MAIN)
         self.folder = folder
-        self.variables = {**os.environ, "PYTHONPATH": str(ROOT)}
+        self.variables = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
         self.owner = subprocess.Popen(
             [sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True, cwd=ROOT, env=self.variables
         )
@@ -202,6 +202,25 @@ def test_a_killed_server_is_one_line(tmp_path):
     assert running.returncode == 1
     assert err == "error: the process of `wsoup repro` that runs stages was killed; run it again\n"
     server.end()
+
+
+def test_where_there_can_be_no_server_programs_run_by_themselves(server, tmp_path):
+    """One that cannot import its packages, and a path that is too long for a socket."""
+    broken = tmp_path / "zarr.py"
+    broken.write_text("raise ImportError('no zarr')")
+    failing = Server(tmp_path, PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
+    code, out, _ = failing.run(ABOUT)
+    assert code == 0
+    assert json.loads(out)[3] is False
+    assert not failing.socket.parent.exists()
+    failing.end()
+    long = tmp_path / ("x" * 100)
+    long.mkdir()
+    start = "from wsoup.runtime import fork_server; print(fork_server.start())"
+    variables = {**server.variables, "TMPDIR": str(long)}
+    done = subprocess.run([sys.executable, "-c", start], env=variables, capture_output=True, text=True, check=True)
+    assert done.stdout == "{}\n"
+    assert not [*long.iterdir()]
 
 
 def test_the_server_imports_what_stages_do(tmp_path):

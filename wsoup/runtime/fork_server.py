@@ -46,6 +46,8 @@ PACKAGES = (
     "zarr",
 )
 """What stages import of other projects."""
+LONGEST = 107
+"""Bytes of a socket's path."""
 SIZE = 8
 """Bytes of a number: how long a request is, or a process's."""
 
@@ -54,12 +56,17 @@ def start() -> dict[str, str]:
     """Start a server that ends with this process, or with the program that takes its place.
 
     Returns:
-        The environment variable by which stages find it; none where a process cannot be forked safely.
+        The environment variable by which stages find it; none where a process cannot be forked safely, or the path of
+        the folder for temporary files is too long for a socket.
     """
     # macOS has `fork`, but its system libraries may not be used afterwards.
     if sys.platform != "linux":
         return {}
-    address = f"{tempfile.mkdtemp(prefix='wsoup-')}/socket"
+    folder = tempfile.mkdtemp(prefix="wsoup-")
+    address = os.path.join(folder, "socket")
+    if len(os.fsencode(address)) > LONGEST:
+        os.rmdir(folder)
+        return {}
     ending, alive = os.pipe()
     # Kept by the program that takes this one's place, and by none that it starts: DVC closes all but three files.
     os.set_inheritable(alive, True)
@@ -97,9 +104,12 @@ def run_there() -> int | None:
             connection.connect(address)
             socket.send_fds(connection, [len(request).to_bytes(SIZE, "big")], [0, 1, 2])
             connection.sendall(request)
+            answer = connection.recv(SIZE)
         except OSError:
             return None
-        process = int.from_bytes(connection.recv(SIZE), "big")
+        if not answer:  # a server that could not import its packages
+            return None
+        process = int.from_bytes(answer, "big")
         for number in heard():
             signal.signal(number, partial(_hand_on, process=process))
         status = connection.recv(1)
@@ -129,8 +139,12 @@ def serve(listener: socket.socket, ending: int, *, folder: Path) -> None:
     for number in signals:
         signal.signal(number, signal.SIG_IGN)
     gc.disable()
-    for package in PACKAGES:
-        importlib.import_module(package)
+    try:
+        for package in PACKAGES:
+            importlib.import_module(package)
+    except BaseException:
+        shutil.rmtree(folder)
+        raise
     gc.freeze()
     while True:
         ready, _, _ = select([listener.fileno(), ending], [], [])
