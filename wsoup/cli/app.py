@@ -94,13 +94,17 @@ def init_command(
     print(*create(folder), sep="\n")
 
 
-@app.command("repro", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-def repro_command(context: typer.Context) -> None:
-    """Run `dvc repro`, with any of its arguments, so that stages begin in a second, not in five.
+@app.command("repro", context_settings={"ignore_unknown_options": True})
+def repro_command(
+    arguments: Annotated[
+        list[str] | None, typer.Argument(help="Stages and options, as `dvc repro --help` lists them.")
+    ] = None,
+) -> None:
+    """Run `dvc repro`, so that stages start in a second, not in five.
 
-    They are forked from one process, which imports torch once. Only on Linux; elsewhere it is `dvc repro`.
+    They are forked from one process, which imports torch once. Elsewhere than on Linux this is `dvc repro` itself.
 
-    Example: wsoup repro report
+    Example: wsoup repro --downstream score@words
     """
     require_pipeline_folder()
     import dvc  # noqa: F401  # said in one line where it is not installed
@@ -109,7 +113,7 @@ def repro_command(context: typer.Context) -> None:
 
     environment = {**os.environ, **fork_server.start()}
     sys.stdout.flush()
-    os.execve(sys.executable, [sys.executable, "-m", "dvc", "repro", *context.args], environment)
+    os.execve(sys.executable, [sys.executable, "-m", "dvc", "repro", *(arguments or [])], environment)
 
 
 @app.command("packages")
