@@ -71,7 +71,7 @@ def find(patterns: Sequence[str]) -> Todo:
     wanted: set[str] = set()
     for pattern in patterns or SHARDED:
         wanted |= _meant(pattern, known=known, must=bool(patterns))
-    why = reasons()
+    why = reasons(wanted)
     stale = {name for name, reason in why.items() if reason is not None}
     running = [name for name in why if name in wanted & stale]
     waiting = {}

@@ -7,7 +7,7 @@ ran again and made the same bytes; that cannot be known beforehand, so everythin
 
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,11 @@ from wsoup.pipeline.lock_file import damaged
 NEVER_RUN = "never run"
 
 
-def reasons() -> dict[str, str | None]:
+def reasons(stages: Collection[str] | None = None) -> dict[str, str | None]:
     """Why each stage would run, or None if it is cached; dependencies come first.
+
+    Args:
+        stages: of these stages and of all that they depend on; None: of all.
 
     Raises:
         MissingError: there is no dvc.yaml.
@@ -35,11 +38,14 @@ def reasons() -> dict[str, str | None]:
     why: dict[str, str | None] = {}
     digests = code.digests(Path("stages").resolve())
     with _repository() as repo:
-        status = repo.status()
         graph = repo.index.graph  # edges lead from a stage to those it depends on
+        if stages is not None:
+            asked = [stage for stage in graph if stage.addressing in stages]
+            graph = graph.subgraph({*asked}.union(*(networkx.descendants(graph, stage) for stage in asked)))
         position = {stage: i for i, stage in enumerate(repo.index.stages)}
         for stage in networkx.lexicographical_topological_sort(graph.reverse(), key=position.__getitem__):
-            own = _own_reason(stage, status.get(stage.addressing, []), digests=digests)
+            status = stage.status(check_updates=True).get(stage.addressing, [])
+            own = _own_reason(stage, status, digests=digests)
             # What stage `code` would write is known, so what follows it is not just behind it.
             before = [other.addressing for other in graph[stage] if other.addressing != "code"]
             behind = [f"behind {name}" for name in before if why[name]]
