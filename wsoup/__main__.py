@@ -3,7 +3,7 @@
 import gc
 import sys
 
-from wsoup.runtime.ending import leave_at_once
+from wsoup.runtime.ending import finished, leave_at_once
 
 OBJECTS = 100_000
 """New objects after which Python collects garbage. Imports make many and no garbage, and a command is mostly that."""
@@ -18,7 +18,12 @@ def main() -> None:
         raise SystemExit("error: stdout is closed, and results go there; direct it to a file, or to /dev/null")
     from wsoup.cli.app import main as run
 
-    run()
+    try:
+        run()
+    except SystemExit as stop:
+        if isinstance(stop.code, int):
+            finished(stop.code)
+        raise
 
 
 if __name__ == "__main__":

@@ -126,10 +126,13 @@ def _raise(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def finished() -> None:
-    """Call when all files are written: the process ends with 0, whatever other libraries' threads do at exit."""
+def finished(code: int = 0) -> None:
+    """Call when all files are written: the process ends with this code, whatever other libraries' threads do at exit.
+
+    Taking apart what torch and DVC have imported would take another second or two.
+    """
     global _exit_code
-    _exit_code = 0
+    _exit_code = code
 
 
 def _leave_with_code() -> None:
