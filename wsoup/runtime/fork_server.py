@@ -34,18 +34,23 @@ VARIABLE = "WSOUP_FORK_SERVER"
 """Names the Python environment and the socket of a running server, with a colon between them."""
 PACKAGES = (
     "filelock",
-    "numpy",
-    "PIL.Image",
+    "numpy.ma",
+    "numpy.random",
+    "PIL.ImageFile",
     "pyarrow.compute",
+    "pyarrow.dataset",
     "pyarrow.parquet",
-    "pydantic",
+    "pydantic.dataclasses",
+    "pydantic.type_adapter",
+    "pydantic.validate_call_decorator",
     "ruamel.yaml",
+    "safetensors.numpy",
     "torch",
     "tqdm.auto",
     "wsoup.towers.library",  # open_clip and torchvision, without what they rarely need
     "zarr",
 )
-"""What stages import of other projects."""
+"""What stages import of other projects; some packages import parts of themselves only when they are used."""
 LONGEST = 107
 """Bytes of a socket's path."""
 SIZE = 8
