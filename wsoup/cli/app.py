@@ -104,7 +104,7 @@ def repro_command(
 
     They are forked from one process, which imports torch once. Elsewhere than on Linux this is `dvc repro` itself.
 
-    Example: wsoup repro --downstream score@words
+    Example: wsoup repro report
     """
     require_pipeline_folder()
     import dvc  # noqa: F401  # said in one line where it is not installed
