@@ -143,6 +143,55 @@ def test_a_signal_reaches_the_program_once(server, number):
     assert (running.returncode, out) == (130, f"ended by {int(number)}\n")
 
 
+def is_stopped(pid: int) -> bool:
+    _, _, rest = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")
+    return rest.startswith("T")
+
+
+def test_a_program_stops_and_goes_on_with_the_process_that_waits_for_it(server):
+    """Control-Z and `fg`."""
+    running = server.start(WAITING)
+    assert running.stdout is not None
+    pid = int(running.stdout.readline())
+    running.send_signal(signal.SIGTSTP)
+    wait_until(lambda: is_stopped(running.pid) and is_stopped(pid))
+    running.send_signal(signal.SIGCONT)
+    wait_until(lambda: not is_stopped(pid))
+    running.terminate()
+    assert running.communicate(timeout=60)[0] == f"ended by {int(signal.SIGTERM)}\n"
+
+
+IN_TERMINAL = f"""
+import os, subprocess, sys
+from wsoup.runtime import fork_server
+os.environ |= fork_server.start()
+subprocess.run(["stty", "tostop"], check=True)
+subprocess.run([sys.executable, "stages", {ABOUT!r}], check=True)
+"""
+
+
+def test_a_terminal_that_stops_what_writes_from_the_background_does_not_stop_programs(server):
+    spawn = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)"
+    command = [sys.executable, "-c", spawn, sys.executable, "-c", IN_TERMINAL]
+    pipes = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True}
+    done = subprocess.run(command, cwd=server.folder, env=server.variables, timeout=60, check=True, **pipes)
+    about, err = done.stdout.splitlines()
+    assert json.loads(about)[3] is True
+    assert err == "to stderr"
+
+
+def test_an_interrupt_right_after_the_start_leaves_no_folder(tmp_path):
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-c", OWNER]
+    owner = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT, env=variables, start_new_session=True)
+    assert owner.stdout is not None
+    owner.stdout.readline()
+    assert [*tmp_path.iterdir()]
+    os.killpg(owner.pid, signal.SIGINT)
+    owner.communicate()
+    wait_until(lambda: not [*tmp_path.iterdir()])
+
+
 def test_a_program_does_not_outlive_the_process_that_waits_for_it(server):
     running = server.start(WAITING)
     assert running.stdout is not None
@@ -191,6 +240,12 @@ sys.stdout.reconfigure(errors="backslashreplace")
     assert server.run(about) == by_itself
 
 
+def test_unbuffered_output_is_written_at_once(tmp_path):
+    server = Server(tmp_path, PYTHONUNBUFFERED="1")
+    assert server.run("import os; print('written'); os._exit(0)") == (0, "written\n", "")
+    server.end()
+
+
 def test_a_killed_server_is_one_line(tmp_path):
     server = Server(tmp_path)
     running = server.start(WAITING)
@@ -205,7 +260,7 @@ def test_a_killed_server_is_one_line(tmp_path):
 
 
 def test_where_there_can_be_no_server_programs_run_by_themselves(server, tmp_path):
-    """One that cannot import its packages, and a path that is too long for a socket."""
+    """One that cannot import its packages, a path that is too long for a socket, and a disk that has none."""
     broken = tmp_path / "zarr.py"
     broken.write_text("raise ImportError('no zarr')")
     failing = Server(tmp_path, PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
@@ -214,13 +269,15 @@ def test_where_there_can_be_no_server_programs_run_by_themselves(server, tmp_pat
     assert json.loads(out)[3] is False
     assert not failing.socket.parent.exists()
     failing.end()
-    long = tmp_path / ("x" * 100)
-    long.mkdir()
+    long, short = tmp_path / ("x" * 100), tmp_path / "short"
     start = "from wsoup.runtime import fork_server; print(fork_server.start())"
-    variables = {**server.variables, "TMPDIR": str(long)}
-    done = subprocess.run([sys.executable, "-c", start], env=variables, capture_output=True, text=True, check=True)
-    assert done.stdout == "{}\n"
-    assert not [*long.iterdir()]
+    without = "import os, socket; socket.socket.bind = lambda *_: os.open('/', os.O_RDWR)"  # an OSError
+    for folder, code in ((long, start), (short, f"{without}; {start}")):
+        folder.mkdir()
+        variables = {**server.variables, "TMPDIR": str(folder)}
+        done = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True)
+        assert done.stdout == "{}\n"
+        assert not [*folder.iterdir()]
 
 
 def test_the_server_imports_what_stages_do(tmp_path):

@@ -9,7 +9,6 @@ environment and exit code are the same, signals are handed on, and a stage does 
 
 import gc
 import importlib
-import io
 import json
 import os
 import runpy
@@ -24,10 +23,10 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from select import select
-from threading import Thread
 from types import FrameType
 
 from wsoup.runtime.ending import heard
+from wsoup.runtime.forked import SIZE, become
 from wsoup.runtime.memory import keep_memory
 
 VARIABLE = "WSOUP_FORK_SERVER"
@@ -51,44 +50,54 @@ PACKAGES = (
     "zarr",
 )
 """What stages import of other projects; some packages import parts of themselves only when they are used."""
-LONGEST = 107
-"""Bytes of a socket's path."""
-SIZE = 8
-"""Bytes of a number: how long a request is, or a process's."""
 
 
 def start() -> dict[str, str]:
     """Start a server that ends with this process, or with the program that takes its place.
 
     Returns:
-        The environment variable by which stages find it; none where a process cannot be forked safely, or the path of
-        the folder for temporary files is too long for a socket.
+        The environment variable by which stages find it; none where a process cannot be forked safely, or the folder
+        for temporary files has no room for a socket, or too long a path.
     """
     # macOS has `fork`, but its system libraries may not be used afterwards.
     if sys.platform != "linux":
         return {}
-    folder = tempfile.mkdtemp(prefix="wsoup-")
-    address = os.path.join(folder, "socket")
-    if len(os.fsencode(address)) > LONGEST:
-        os.rmdir(folder)
+    try:
+        address = _start()
+    except OSError:
         return {}
-    ending, alive = os.pipe()
-    # Kept by the program that takes this one's place, and by none that it starts: DVC closes all but three files.
-    os.set_inheritable(alive, True)
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(address)
-        # From here on stages can connect; they wait until everything is imported.
-        listener.listen()
-        subprocess.Popen(
-            [sys.executable, "-m", __name__, address, str(listener.fileno()), str(ending)],
-            pass_fds=[listener.fileno(), ending],
-            # What it fails at shows in stages, which then run by themselves; a pipe behind this process ends with it.
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-    os.close(ending)
     return {VARIABLE: f"{sys.prefix}:{address}"}
+
+
+def _start() -> str:
+    """The path of a running server's socket."""
+    folder = tempfile.mkdtemp(prefix="wsoup-")
+    try:
+        address = os.path.join(folder, "socket")
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(address)
+            # From here on stages can connect; they wait until everything is imported.
+            listener.listen()
+            ending, alive = os.pipe()
+            # Kept by the program that takes this one's place, and by none that it starts: DVC closes all but three
+            # files.
+            os.set_inheritable(alive, True)
+            subprocess.Popen(
+                [sys.executable, "-m", __name__, address, str(listener.fileno()), str(ending)],
+                pass_fds=[listener.fileno(), ending],
+                # No signal of the terminal reaches it, nor stages, which are told by those that wait for them.
+                start_new_session=True,
+                # What it fails at shows in stages, which run by themselves then. A pipe behind this process
+                # ends with it.
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            os.close(ending)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return address
 
 
 # ---------------------------------------------------------------------------------- in the process that DVC has started
@@ -103,7 +112,8 @@ def run_there() -> int | None:
     prefix, _, address = os.environ.get(VARIABLE, "").rpartition(":")
     if prefix != sys.prefix:
         return None
-    request = json.dumps({"argv": sys.argv, "folder": os.getcwd(), "variables": dict(os.environ)}).encode()
+    variables = {name: value for name, value in os.environ.items() if name != VARIABLE}
+    request = json.dumps({"argv": sys.argv, "folder": os.getcwd(), "variables": variables}).encode()
     with socket.socket(socket.AF_UNIX) as connection:
         try:
             connection.connect(address)
@@ -112,11 +122,12 @@ def run_there() -> int | None:
             answer = connection.recv(SIZE)
         except OSError:
             return None
-        if not answer:  # a server that could not import its packages
+        if len(answer) < SIZE:  # a server that could not import its packages, or a fork that ended before it had begun
             return None
         process = int.from_bytes(answer, "big")
         for number in heard():
             signal.signal(number, partial(_hand_on, process=process))
+        signal.signal(signal.SIGTSTP, partial(_stop, process=process))
         status = connection.recv(1)
     if not status:
         print("error: the process of `wsoup repro` that runs stages was killed; run it again", file=sys.stderr)
@@ -128,6 +139,14 @@ def _hand_on(number: int, frame: FrameType | None, *, process: int) -> None:
     """Send a signal that this process has received to the one that it waits for."""
     with suppress(ProcessLookupError):
         os.kill(process, number)
+
+
+def _stop(number: int, frame: FrameType | None, *, process: int) -> None:
+    """Stop with the process that this one waits for and with its own workers, and go on with them."""
+    with suppress(ProcessLookupError):
+        os.killpg(process, signal.SIGSTOP)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        os.killpg(process, signal.SIGCONT)
 
 
 # -------------------------------------------------------------------------------------------------------- in the server
@@ -147,10 +166,20 @@ def serve(listener: socket.socket, ending: int, *, folder: Path) -> None:
     try:
         for package in PACKAGES:
             importlib.import_module(package)
+        gc.freeze()
+        connection = _in_a_fork(listener, ending, folder=folder)
     except BaseException:
-        shutil.rmtree(folder)
+        shutil.rmtree(folder, ignore_errors=True)
         raise
-    gc.freeze()
+    listener.close()
+    os.close(ending)
+    for number in signals:
+        signal.signal(number, signal.SIG_DFL)
+    become(connection)
+
+
+def _in_a_fork(listener: socket.socket, ending: int, *, folder: Path) -> socket.socket:
+    """The connection of a request, in the process that is forked for it; the server itself ends here."""
     while True:
         ready, _, _ = select([listener.fileno(), ending], [], [])
         if ending in ready:
@@ -159,13 +188,8 @@ def serve(listener: socket.socket, ending: int, *, folder: Path) -> None:
         connection, _ = listener.accept()
         child = _fork()
         if child == 0:
-            break
+            return connection
         _wait(child, connection)
-    listener.close()
-    os.close(ending)
-    for number in signals:
-        signal.signal(number, signal.SIG_DFL)
-    _become(connection)
 
 
 def _fork() -> int:
@@ -176,59 +200,12 @@ def _fork() -> int:
 
 
 def _wait(child: int, connection: socket.socket) -> None:
-    """Tell who asked for a process which one it is, and how it ended: 128 + n if killed by signal n, as in shells."""
+    """Tell who asked for a process how it ended: 128 + n if killed by signal n, as in shells."""
     with connection:
-        with suppress(OSError):  # who asked may be gone
-            connection.sendall(child.to_bytes(SIZE, "big"))
         _, status = os.waitpid(child, 0)
         code = os.waitstatus_to_exitcode(status)
-        with suppress(OSError):
+        with suppress(OSError):  # who asked may be gone
             connection.sendall(bytes([code if code >= 0 else 128 - code]))
-
-
-# -------------------------------------------------------------------------------------------------- in a forked process
-
-
-def _become(connection: socket.socket) -> None:
-    """Take over streams, folder, environment and command line of what asked for this process; end when it ends."""
-    head, streams, _, _ = socket.recv_fds(connection, SIZE, 3)
-    with connection.makefile("rb") as file:
-        request = json.loads(file.read(int.from_bytes(head, "big")))
-    for number, stream in enumerate(streams):
-        os.dup2(stream, number)
-        os.close(stream)
-    sys.stdin, sys.stdout, sys.stderr = (_opened(number) for number in range(3))
-    os.chdir(request["folder"])
-    os.environ.clear()
-    os.environ.update(request["variables"])
-    del os.environ[VARIABLE]
-    sys.argv[:] = request["argv"]
-    # In a group of its own no signal reaches it twice.
-    os.setpgid(0, 0)
-    Thread(target=_exit_with, args=(connection,), daemon=True).start()
-    # Those of a pipeline folder may be others, or have changed since the server has started.
-    for name in [*sys.modules]:
-        if name.partition(".")[0] == "wsoup":
-            del sys.modules[name]
-
-
-def _opened(number: int) -> io.TextIOWrapper:
-    """A standard stream, as Python opens it: by the environment, which is the server's, and by what it leads to."""
-    before = (sys.stdin, sys.stdout, sys.stderr)[number]
-    assert isinstance(before, io.TextIOWrapper)
-    return io.TextIOWrapper(
-        open(number, "wb" if number else "rb", closefd=False),
-        encoding=before.encoding,
-        errors=before.errors,
-        line_buffering=not before.write_through and (number == 2 or os.isatty(number)),
-        write_through=before.write_through,
-    )
-
-
-def _exit_with(connection: socket.socket) -> None:
-    """Exit once the process that waits for this one is gone."""
-    connection.recv(1)
-    os._exit(1)
 
 
 def _main() -> None:
