@@ -240,6 +240,20 @@ sys.stdout.reconfigure(errors="backslashreplace")
     assert server.run(about) == by_itself
 
 
+def test_modules_are_searched_where_python_searches_them(server):
+    """The server's own folder is not among the places: that of `wsoup shots` is another one than its stages have."""
+    about = "import sys; print(*map(os.path.abspath, sys.path))"
+    code, by_itself, _ = server.run(f"import os; {about}", **{VARIABLE: ""})
+    assert code == 0
+    assert server.run(f"import os; {about}") == (0, by_itself, "")
+
+
+def test_no_warning_is_shown_where_python_shows_all():
+    command = [sys.executable, "-X", "dev", "-c", "from wsoup.runtime import fork_server; fork_server.start()"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+
+
 def test_unbuffered_output_is_written_at_once(tmp_path):
     server = Server(tmp_path, PYTHONUNBUFFERED="1")
     assert server.run("import os; print('written'); os._exit(0)") == (0, "written\n", "")
@@ -256,6 +270,7 @@ def test_a_killed_server_is_one_line(tmp_path):
     _, err = running.communicate(timeout=60)
     assert running.returncode == 1
     assert err == "error: the process of `wsoup repro` that runs stages was killed; run it again\n"
+    assert not server.socket.parent.exists()
     server.end()
 
 

@@ -82,7 +82,7 @@ def _start() -> str:
             # Kept by the program that takes this one's place, and by none that it starts: DVC closes all but three
             # files.
             os.set_inheritable(alive, True)
-            subprocess.Popen(
+            process = subprocess.Popen(
                 [sys.executable, "-m", __name__, address, str(listener.fileno()), str(ending)],
                 pass_fds=[listener.fileno(), ending],
                 # No signal of the terminal reaches it, nor stages, which are told by those that wait for them.
@@ -93,6 +93,7 @@ def _start() -> str:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
             )
+            process.returncode = 0  # or Python warns that it has not ended
             os.close(ending)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
@@ -130,6 +131,7 @@ def run_there() -> int | None:
         signal.signal(signal.SIGTSTP, partial(_stop, process=process))
         status = connection.recv(1)
     if not status:
+        shutil.rmtree(os.path.dirname(address), ignore_errors=True)
         print("error: the process of `wsoup repro` that runs stages was killed; run it again", file=sys.stderr)
         return 1
     return status[0]
@@ -211,7 +213,9 @@ def _wait(child: int, connection: socket.socket) -> None:
 def _main() -> None:
     address, listener, ending = sys.argv[1:]
     serve(socket.socket(fileno=int(listener)), int(ending), folder=Path(address).parent)
-    # What Python does with a folder on its command line.
+    # What Python does with a folder on its command line, in place of the folder of this process.
+    if not sys.flags.safe_path:
+        del sys.path[0]
     runpy.run_path(sys.argv[0], run_name="__main__")
 
 
