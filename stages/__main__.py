@@ -16,7 +16,7 @@ def main() -> None:
     # `wsoup` and `stages` lie beside this folder, not in it.
     sys.path[0] = str(stages.parent)
     from wsoup.runtime.ending import leave_at_once
-    from wsoup.runtime.fork_server import run_there
+    from wsoup.runtime.forked import run_there
     from wsoup.runtime.memory import keep_memory
 
     leave_at_once()

@@ -20,6 +20,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -93,6 +94,16 @@ def run_module(
         process.start()
         process.join()
         return process.exitcode, printed.read()
+
+
+def children(pid: int, *, doing: str = "") -> list[int]:
+    """The processes that a process has started, those with `doing` in their command line; none if it is gone."""
+    found = []
+    with suppress(OSError):
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            if doing in Path(f"/proc/{child}/cmdline").read_text(errors="replace"):
+                found.append(int(child))
+    return found
 
 
 @functools.cache

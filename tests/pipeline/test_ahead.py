@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import children
 from project import METHODS, Project
 
 AHEAD = ("python", "-m", "wsoup", "ahead")
@@ -72,12 +73,6 @@ def test_the_outs_are_those_of_plain_stages_and_dvc_computes_no_shard_again(firs
     assert again == "nothing to compute: all shards that can be computed now are there; next: dvc repro\n"
 
 
-def children(pid: int) -> list[int]:
-    """The worker processes of a command."""
-    of_all = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [int(child) for child in of_all if "spawn_main" in Path(f"/proc/{child}/cmdline").read_text()]
-
-
 @pytest.mark.long
 def test_a_killed_worker_loses_its_shard_alone_and_a_killed_command_goes_on(first_run, tmp_path):
     project = with_three_methods(first_run, tmp_path / "project", iterations=200)
@@ -88,16 +83,16 @@ def test_a_killed_worker_loses_its_shard_alone_and_a_killed_command_goes_on(firs
             assert running.poll() is None
             time.sleep(0.01)
         kept = shards(project)
-        first = children(running.pid)
+        first = children(running.pid, doing="spawn_main")
         os.kill(first[0], signal.SIGKILL)
         # Shards are short here: without waiting, enough may be there before anybody has noticed.
-        while not set(children(running.pid)) - set(first):
+        while not set(children(running.pid, doing="spawn_main")) - set(first):
             assert running.poll() is None
             time.sleep(0.01)
         while len(shards(project)) < 3:
             assert running.poll() is None
             time.sleep(0.01)
-        workers = children(running.pid)
+        workers = children(running.pid, doing="spawn_main")
         running.kill()
         printed, _ = running.communicate(timeout=60)
     finally:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from processes import children
 from project import Project
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="stages are forked on Linux alone")
@@ -25,31 +26,15 @@ def start(project: Project, *arguments: str) -> subprocess.Popen[str]:
     return project.start(*command, PATH=path, PYTHONPATH=str(project.folder))
 
 
-def children(pid: int) -> list[int]:
-    """The processes that a process has started; none if it is gone."""
-    try:
-        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []
-
-
-def server_of(pid: int) -> int | None:
-    """The fork server of a command, if it has started."""
-    for child in children(pid):
-        if b"wsoup.runtime.fork_server" in Path(f"/proc/{child}/cmdline").read_bytes():
-            return child
-    return None
-
-
 def forked(running: subprocess.Popen[str], project: Project) -> Iterator[str]:
     """Every stage that works in a fork of the command's server, as long as the command runs."""
     seen = set()
     while running.poll() is None:
-        server = server_of(running.pid)
+        servers = children(running.pid, doing="wsoup.runtime.fork_server")
         for holder in (project.folder / ".cache/wsoup/locks").glob("*.pid"):
             with suppress(OSError, IndexError):  # it has just ended, or begun
                 pid = int(holder.read_text().split()[1])
-                if holder.stem not in seen and server and pid in children(server):
+                if holder.stem not in seen and servers and pid in children(servers[0]):
                     seen.add(holder.stem)
                     yield holder.stem
         time.sleep(0.001)

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from processes import ROOT
+from processes import ROOT, children
 
-from wsoup.runtime.fork_server import PACKAGES, VARIABLE
+from wsoup.runtime.fork_server import PACKAGES
+from wsoup.runtime.forked import VARIABLE
 
 OWNER = f"""
 import os
@@ -25,7 +26,7 @@ os.execvp("sleep", ["sleep", "1000"])
 """A program that starts a server, after which another one takes its place, as DVC does."""
 MAIN = """
 import sys
-from wsoup.runtime.fork_server import run_there
+from wsoup.runtime.forked import run_there
 status = run_there()
 if status is not None:
     raise SystemExit(status)
@@ -85,10 +86,6 @@ class Server:
         running = self.start(code, **variables)
         out, err = running.communicate(timeout=60)
         return running.returncode, out, err
-
-
-def children(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 @pytest.fixture(scope="module")

@@ -38,6 +38,7 @@ NOT_FOLLOWED = {
     "wsoup/pipeline/params.py": "refuses params whose sections do not agree",
     "wsoup/pipeline/preflight.py": "refuses what would stop a later stage",
     "wsoup/pipeline/stage.py": "runs a stage: its command line, its lock, its checks",
+    "wsoup/runtime/ending.py": "ends a process",
     "wsoup/runtime/memory.py": "gives memory back",
     "wsoup/runtime/peak.py": "measures memory, which is reported beside results",
     "wsoup/runtime/progress.py": "shows progress",

@@ -13,9 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
 from multiprocessing.connection import Connection
-from threading import Thread
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +22,7 @@ from torch import Tensor
 
 from wsoup.base.errors import DataError, ParamsError, WsoupError
 from wsoup.disk.files import reason_of
+from wsoup.runtime.ending import end_with
 from wsoup.runtime.memory import keep_memory
 from wsoup.runtime.threads import cores
 
@@ -117,14 +116,7 @@ def _begin(decode: Decode, ending: Connection, alive: Connection) -> None:
     torch.set_num_threads(1)
     # A worker's own copy of this end would keep the pipe open when the main process was killed.
     alive.close()
-    Thread(target=_exit_with, args=(ending,), daemon=True).start()
-
-
-def _exit_with(ending: Connection) -> None:
-    """Exit once the other end of this pipe is closed, as it is where the main process was killed."""
-    with suppress(EOFError, OSError):
-        ending.recv_bytes()
-    os._exit(1)
+    end_with(ending.recv_bytes)
 
 
 def _decoded(number: int) -> tuple[np.ndarray, torch.dtype, list[int], dict[int, DataError]]:

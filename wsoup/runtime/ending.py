@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -124,6 +124,20 @@ def _raise(number: int, frame: FrameType | None) -> None:
     # It would be about a coroutine of zarr that is not awaited any more.
     warnings.simplefilter("ignore", RuntimeWarning)
     raise KeyboardInterrupt
+
+
+def end_with(closed: Callable[[], object]) -> None:
+    """End this process as soon as a call returns or fails, as it does when a pipe's other end is closed.
+
+    The system closes what another process holds when that process is gone, whatever has ended it.
+    """
+
+    def wait() -> None:
+        with contextlib.suppress(EOFError, OSError):
+            closed()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def finished(code: int = 0) -> None:

@@ -9,7 +9,6 @@ environment and exit code are the same, signals are handed on, and a stage does 
 
 import gc
 import importlib
-import json
 import os
 import runpy
 import shutil
@@ -20,17 +19,13 @@ import sys
 import tempfile
 import warnings
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from select import select
-from types import FrameType
 
 from wsoup.runtime.ending import heard
-from wsoup.runtime.forked import SIZE, become
+from wsoup.runtime.forked import VARIABLE, become
 from wsoup.runtime.memory import keep_memory
 
-VARIABLE = "WSOUP_FORK_SERVER"
-"""Names the Python environment and the socket of a running server, with a colon between them."""
 PACKAGES = (
     "filelock",
     "numpy.ma",
@@ -99,56 +94,6 @@ def _start() -> str:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     return address
-
-
-# ---------------------------------------------------------------------------------- in the process that DVC has started
-
-
-def run_there() -> int | None:
-    """Run this process's program in a fork of the server, and wait for it.
-
-    Returns:
-        Its exit code; None if it was not begun: there is no server, or it is of another Python environment.
-    """
-    prefix, _, address = os.environ.get(VARIABLE, "").rpartition(":")
-    if prefix != sys.prefix:
-        return None
-    variables = {name: value for name, value in os.environ.items() if name != VARIABLE}
-    request = json.dumps({"argv": sys.argv, "folder": os.getcwd(), "variables": variables}).encode()
-    with socket.socket(socket.AF_UNIX) as connection:
-        try:
-            connection.connect(address)
-            socket.send_fds(connection, [len(request).to_bytes(SIZE, "big")], [0, 1, 2])
-            connection.sendall(request)
-            answer = connection.recv(SIZE)
-        except OSError:
-            return None
-        if len(answer) < SIZE:  # a server that could not import its packages, or a fork that ended before it had begun
-            return None
-        process = int.from_bytes(answer, "big")
-        for number in heard():
-            signal.signal(number, partial(_hand_on, process=process))
-        signal.signal(signal.SIGTSTP, partial(_stop, process=process))
-        status = connection.recv(1)
-    if not status:
-        shutil.rmtree(os.path.dirname(address), ignore_errors=True)
-        print("error: the process of `wsoup repro` that runs stages was killed; run it again", file=sys.stderr)
-        return 1
-    return status[0]
-
-
-def _hand_on(number: int, frame: FrameType | None, *, process: int) -> None:
-    """Send a signal that this process has received to the one that it waits for."""
-    with suppress(ProcessLookupError):
-        os.kill(process, number)
-
-
-def _stop(number: int, frame: FrameType | None, *, process: int) -> None:
-    """Stop with the process that this one waits for and with its own workers, and go on with them."""
-    with suppress(ProcessLookupError):
-        os.killpg(process, signal.SIGSTOP)
-        os.kill(os.getpid(), signal.SIGSTOP)
-        os.killpg(process, signal.SIGCONT)
 
 
 # -------------------------------------------------------------------------------------------------------- in the server

@@ -5,7 +5,6 @@ for the next, because one is always ready. A worker that dies is replaced, and i
 """
 
 import multiprocessing
-import os
 import pickle
 import signal
 import sys
@@ -14,10 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from threading import Thread
 from typing import Any, NamedTuple, TypeAlias
 
 from wsoup.base.errors import WsoupError, one_line
+from wsoup.runtime.ending import end_with
 from wsoup.runtime.memory import keep_memory
 from wsoup.runtime.progress import showing
 
@@ -146,18 +145,11 @@ def _serve(pipe: Connection, ending: Connection, begin: Callable[[], None]) -> N
     """Compute what comes through a pipe, until it is closed. The main process answers the terminal's interrupts."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     keep_memory()
-    Thread(target=_exit_with, args=(ending,), daemon=True).start()
+    end_with(ending.recv_bytes)
     begin()
     with showing(bars=False), suppress(EOFError, OSError):
         while True:
             pipe.send(_result(pipe.recv_bytes()))
-
-
-def _exit_with(ending: Connection) -> None:
-    """Exit once the other end of this pipe is closed, as it is where the main process was killed."""
-    with suppress(EOFError, OSError):
-        ending.recv_bytes()
-    os._exit(1)
 
 
 def _result(task: bytes) -> Any:
