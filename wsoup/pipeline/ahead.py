@@ -14,16 +14,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
+
 from wsoup.base.errors import ParamsError
 from wsoup.disk.cache_folder import make_cache_dir
 from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Shard
 from wsoup.images.shard import EncodeImages
 from wsoup.images.together import alone, encode_together, which_images
+from wsoup.images.workers import decoding_workers
 from wsoup.pipeline.ahead_stages import EVALUATE, Todo, work_of, write_outs
 from wsoup.pipeline.stage import locked
 from wsoup.runtime import on_processes
-from wsoup.runtime.environment import number_in
 from wsoup.runtime.threads import cores
 from wsoup.towers.encoder import loading_once
 
@@ -88,7 +90,9 @@ def _run(take: Callable[[], Any], *, workers: int | None) -> Iterator[tuple[int,
     n = workers or _n_workers()
     if n == 1:
         return _in_this_process(take)
-    decoding = int(number_in("WSOUP_WORKERS", max(1, cores() // n)))
+    decoding = decoding_workers()
+    if not os.environ.get("WSOUP_WORKERS"):
+        decoding = max(1, cores() // n)
     begin = [partial(_begin, i, decoding=decoding) for i in range(n)]
     return on_processes.run(take, workers=begin, label="ahead")
 
@@ -102,22 +106,17 @@ def _in_this_process(take: Callable[[], Callable[[], Any] | None]) -> Iterator[t
 
 def _n_workers() -> int:
     """One worker for each GPU, or as many as this machine's cores have room for."""
-    import torch
-
     n_devices = 0 if os.environ.get("WSOUP_DEVICE") else torch.cuda.device_count()
     return n_devices or max(1, cores() // torch.get_num_threads())
 
 
 def _begin(i: int, *, decoding: int) -> None:
-    """In worker i, before its first task: its share of the cores, its GPU, and imports, which take seconds.
+    """In worker i, before its first task: its share of the cores, and its GPU.
 
-    It computes with as many threads as this process, because the order in which sums are added depends on them.
+    To receive this function it imports torch and open_clip, which takes seconds. It computes with as many threads as
+    this process, because the order in which sums are added depends on them.
     """
     os.environ["WSOUP_WORKERS"] = str(decoding)
-    import torch
-
-    import wsoup.towers.encoder  # noqa: F401
-
     n_devices = torch.cuda.device_count()
     if n_devices and not os.environ.get("WSOUP_DEVICE"):
         os.environ["WSOUP_DEVICE"] = f"cuda:{i % n_devices}"

@@ -39,9 +39,11 @@ def reasons(stages: Collection[str] | None = None) -> dict[str, str | None]:
     digests = code.digests(Path("stages").resolve())
     with _repository() as repo:
         graph = repo.index.graph  # edges lead from a stage to those it depends on
-        if stages is not None:
-            asked = [stage for stage in graph if stage.addressing in stages]
-            graph = graph.subgraph({*asked}.union(*(networkx.descendants(graph, stage) for stage in asked)))
+        needed = set()
+        for stage in graph:
+            if stages is None or stage.addressing in stages:
+                needed |= {stage, *networkx.descendants(graph, stage)}
+        graph = graph.subgraph(needed)
         position = {stage: i for i, stage in enumerate(repo.index.stages)}
         for stage in networkx.lexicographical_topological_sort(graph.reverse(), key=position.__getitem__):
             status = stage.status(check_updates=True).get(stage.addressing, [])
