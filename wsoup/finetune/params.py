@@ -120,7 +120,17 @@ class FinetuneParams(Section):
 
     # Those that dvc.yaml lists, and so asks for. One that is added needs a default, and no name here or there.
     written = frozenset(
-        {"iterations", "batch_size", "batches", "momentum", "weight_decay", "logit_scale", "ema", "augment", "log_every"}
+        {
+            "iterations",
+            "batch_size",
+            "batches",
+            "momentum",
+            "weight_decay",
+            "logit_scale",
+            "ema",
+            "augment",
+            "log_every",
+        }
     )
     iterations: Iterations = 750
     """Steps of SGD (the paper: 750)."""
