@@ -123,12 +123,11 @@ def test_the_core_knows_nothing_of_files(name):
 
 
 def test_nothing_is_imported_by_string_but_the_public_names():
-    """But for two: `wsoup.__getattr__` loads the names of `wsoup.__all__` on first use, `wsoup ahead` stages."""
+    """But for one: `wsoup.__getattr__` loads the names of `wsoup.__all__` on first use."""
     calls = ("import_module", "__import__", "find_spec")
     named = {p.as_posix() for p in modules() if any(f"{call}(" in (ROOT / p).read_text() for call in calls)}
-    borders = {"wsoup/__init__.py", "wsoup/pipeline/ahead_stages.py"}
     packages = {"wsoup/towers/config.py", "wsoup/towers/library.py", "wsoup/runtime/fork_server.py"}
-    assert named == borders | packages, "three load packages"
+    assert named == {"wsoup/__init__.py"} | packages, "three load packages"
 
 
 def test_importing_wsoup_is_light():
