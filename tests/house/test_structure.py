@@ -22,6 +22,11 @@ ORDER += ["search", "finetune", "heads", "evaluate", "paper", "report", "api", "
 """The rooms along the data path; each imports only from those before it."""
 
 
+SECOND_WING = {"heads", "photos"}
+"""What one folder of photos should use. A reader of the paper's method never meets it."""
+THE_METHOD = {"core", "texts", "images", "search", "finetune", "evaluate", "paper"}
+
+
 def modules() -> list[Path]:
     return sorted(path.relative_to(ROOT) for path in (ROOT / "wsoup").rglob("*.py"))
 
@@ -76,6 +81,13 @@ def test_a_module_imports_only_from_rooms_above():
         for imported in named_modules(path) if path.name != "__init__.py" else ():
             if owner(imported) != owner(path):
                 assert ORDER.index(owner(imported)) < ORDER.index(owner(path)), f"{path} imports {imported}"
+
+
+def test_the_papers_method_imports_nothing_of_the_second_wing():
+    for path in modules():
+        if owner(path) in THE_METHOD:
+            of_photos = {file.as_posix() for file in named_modules(path) if owner(file) in SECOND_WING}
+            assert not of_photos, f"{path} imports {', '.join(of_photos)}: what both wings need goes to a room above"
 
 
 def test_an_init_file_holds_only_a_docstring():
