@@ -294,8 +294,8 @@ def score_texts(
         progress: whether to show progress bars (default True).
 
     Returns:
-        text, n_images and the columns of a score table (docs/pipeline.md): n_correct, alignment, uniformity, near_ties, k2
-        and gain_se; P values each, in the order of `texts`.
+        text, n_images and the columns of a score table (docs/pipeline.md): n_correct, alignment, uniformity, near_ties,
+        k2 and gain_se; P values each, in the order of `texts`.
 
     Raises:
         DataError, MismatchError, PoolError, ParamsError: as `word_soup`.

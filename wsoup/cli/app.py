@@ -154,7 +154,7 @@ def plan_command(
 
     # A missing file is said before a missing package.
     read_yaml("params.yaml")
-    from wsoup.pipeline.plan import plan, show
+    from wsoup.pipeline.planning.plan import plan, show
 
     stages, notes = plan(device=device, devices=devices)
     show(stages, notes, console=Terminal())

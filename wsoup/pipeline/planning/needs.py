@@ -15,10 +15,10 @@ from wsoup.datasets import manifest
 from wsoup.datasets.paper import paper_dataset
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
-from wsoup.pipeline.need import Need
-from wsoup.pipeline.needs_tuned import seen, trained
 from wsoup.pipeline.params import Params
-from wsoup.pipeline.tower_sizes import Towers
+from wsoup.pipeline.planning.need import Need
+from wsoup.pipeline.planning.needs_tuned import seen, trained
+from wsoup.pipeline.planning.tower_sizes import Towers
 from wsoup.search.candidates import pools
 from wsoup.search.grow.kind import Growth
 from wsoup.towers import config as models
