@@ -72,7 +72,7 @@ class Soup(soup.Soup):
             return super().load(path, encoder=encoder)
         theirs = of_paper.named(str(path))
         if encoder is not None:
-            store.check_encoder(theirs.encoder, expected=encoder, where=path)
+            store.check_encoder(theirs.encoder, expected=encoder, where=path, step="give one of yours")
         return cls.of(theirs)
 
     @at_the_door
