@@ -2,8 +2,8 @@
 
 python -m benchmarks.authors_counts
 
-ViT-B-16 with OpenAI's weights, three seeds, 15 datasets; `paper:word` and `paper:descriptor` are the soups of seed 1. The log
-has counts alone, so an interval resamples datasets (and seeds): what other datasets of this kind would give.
+ViT-B-16 with OpenAI's weights, three seeds, 15 datasets; `paper:word` and `paper:descriptor` are the soups of seed 1.
+The log has counts alone, so an interval resamples datasets (and seeds): what other datasets of this kind would give.
 docs/notes/authors_counts.md is what this prints.
 """
 
