@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from wsoup.disk import store
-from wsoup.disk.files import defused, defused_path, shown
+from wsoup.disk.files import defused, defused_path, shown, tamed
 from wsoup.photos.classify import Prediction
 
 MOST_CONFUSED = 3
@@ -46,7 +46,7 @@ def _safe(column: str, cell: Cell) -> Cell:
         return cell
     text = cell.encode(errors="backslashreplace").decode()
     # Else `cat` would send the terminal a command.
-    text = text.replace("\x1b", "\\x1b")
+    text = tamed(text)
     # A path with an apostrophe in front of it would name no file.
     if column == "path":
         return defused_path(text)
