@@ -25,7 +25,7 @@ def write_rows(file: Path | None, rows: Sequence[Mapping[str, Cell]]) -> None:
     on_terminal = file is None and sys.stdout.isatty()
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([defused(name) for name in rows[0]])
+    writer.writerow([tamed(defused(name)) for name in rows[0]])
     for row in rows:
         cells = []
         for name, value in row.items():
