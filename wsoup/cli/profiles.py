@@ -169,7 +169,7 @@ def profile_own(
 
     Example: wsoup profile own --images photos --out params.yaml
     """
-    from wsoup.datasets.cells import is_list
+    from wsoup.datasets.lists import is_list
     from wsoup.pipeline.profiles.own import own
 
     is_list_file = Path(images).is_file() and is_list(images)
