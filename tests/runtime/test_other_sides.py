@@ -35,8 +35,8 @@ class OtherSide:
         self.listener.bind(self.address)
         self.listener.listen()
 
-    def answer(self, answer: Answer) -> None:
-        """Answer one process, in a thread."""
+    def answer(self, answer: Answer) -> threading.Thread:
+        """Answer one process, in a thread, and note what it says then."""
 
         def work() -> None:
             with suppress(OSError), self.listener.accept()[0] as connection:
@@ -44,7 +44,9 @@ class OtherSide:
                 answer(connection)
                 self.heard.append(connection.recv(LARGEST))
 
-        threading.Thread(target=work, daemon=True).start()
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        return thread
 
 
 @pytest.fixture
@@ -80,8 +82,9 @@ GARBAGE: dict[str, Answer] = {
 
 @pytest.mark.parametrize("garbage", GARBAGE)
 def test_garbage_is_told_nothing(other, garbage):
-    other.answer(GARBAGE[garbage])
+    answered = other.answer(GARBAGE[garbage])
     assert run_there() is None
+    answered.join()
     assert b"".join(other.heard) == b""
 
 
@@ -163,10 +166,11 @@ def test_no_link_plain_file_dead_socket_stream_or_relative_name_is_an_error(othe
 def test_a_socket_of_another_user_is_told_nothing(other, monkeypatch):
     """Its folder is this user's: another one's is refused before."""
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-    other.answer(greeted(lambda request: request))
+    own = os.stat_result((0o40700, 0, 0, 0, os.geteuid(), *range(5)))
+    monkeypatch.setattr(forked.os, "lstat", lambda path: own)
+    answered = other.answer(lambda connection: connection.sendall(circumstances()))
     assert run_there() is None
-    monkeypatch.setattr(forked.os, "lstat", lambda path: os.stat_result((0o40700, 0, 0, 0, os.geteuid(), *range(5))))
-    assert run_there() is None
+    answered.join()
     assert b"".join(other.heard) == b""
 
 
