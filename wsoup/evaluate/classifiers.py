@@ -58,7 +58,8 @@ def _sizes(method: Method, material: Material, *, params: EvaluateParams, seeds:
     smaller = sorted(m for m in sizes if m < len(whole.texts))
     rows = [replace(whole, texts=whole.texts[:m]) for m in smaller]
     rows.append(whole)
-    if method.offsets != "never":
+    # Null tokens go between a class name and the text after it, which a template does not have.
+    if method.offsets != "never" and not any(map(prompts.is_template, whole.texts)):
         rows += _with_offsets(shown, params=params)
     return rows
 
@@ -152,7 +153,13 @@ def check_rows(rows: Sequence[Row], *, tests: Sequence[TestSet], tokenizer: Toke
             if texts:
                 in_order = sorted(texts)
                 check_fits(
-                    in_order, stems=test.stems, tokenizer=tokenizer, origin=origin, step=step, token_offset=offset
+                    in_order,
+                    template=test.template,
+                    class_names=test.class_names,
+                    tokenizer=tokenizer,
+                    origin=origin,
+                    step=step,
+                    token_offset=offset,
                 )
         for row in rows:
             if row.dataset == test.name:

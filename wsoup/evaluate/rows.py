@@ -8,12 +8,14 @@ torch.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Literal, Protocol
 
 import numpy as np
 
 from wsoup.core.modes import JudgedMode, Mode
+from wsoup.core.prompts import is_template
 from wsoup.evaluate import baselines
 
 
@@ -92,6 +94,14 @@ class Material:
     upper_bound: Sequence[str] = ()
     templates: Sequence[Callable[[str], str]] = ()
     waffle: Sequence[str] = ()
+
+    def without_templates(self) -> Material:
+        """Without the soups whose members are templates, for a model that has learnt words in their place."""
+        soups = {}
+        for name, by_seed in self.soups.items():
+            if not any(map(is_template, chain.from_iterable(by_seed.values()))):
+                soups[name] = by_seed
+        return replace(self, soups=soups)
 
     @property
     def texts_of_pools(self) -> dict[str, Sequence[str]]:
