@@ -28,7 +28,7 @@ from wsoup.heads.zero_shot import member_texts, soup_texts
 from wsoup.paper import soups as of_paper
 from wsoup.params.section import parse
 from wsoup.search.candidates import pools
-from wsoup.search.candidates.templates import checked_templates, templates_of
+from wsoup.search.candidates.templates import checked_templates
 from wsoup.search.grow.chains import ChainsSoup
 from wsoup.search.grow.greedy import GreedySoup
 from wsoup.search.rank.statistics import COLUMNS
@@ -317,7 +317,7 @@ def template_soup(
         DataError, MismatchError, PoolError, ParamsError: as `word_soup`; PoolError for a template without placeholder.
     """
     definition = parse(GreedySoup, {"kind": "greedy", "pool": "templates", "m": m}, origin="template_soup")
-    pool = templates_of("openai80") if templates is None else checked_templates(templates, origin="templates")
+    pool = pools.openai80() if templates is None else checked_templates(templates, origin="templates")
     towers = Towers(model, tokenizer, encoder, precision)
     with source_of(
         features,

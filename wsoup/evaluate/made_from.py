@@ -12,7 +12,7 @@ from typing import Any
 
 from wsoup.core.modes import SEES_IMAGES, WEIGHINGS
 from wsoup.disk.files import PRETRAINED
-from wsoup.evaluate.rows import CLASS_NAME, GIVEN, Method, methods, shown_soup
+from wsoup.evaluate.rows import CLASS_NAME, GIVEN, TEMPLATES, Method, methods, shown_soup, template_method
 from wsoup.params.graph import Graph
 
 IMAGES = "artifacts/embeddings/pretrained"
@@ -98,6 +98,8 @@ def made_from(variant: str, row: str, *, params: Mapping[str, Any]) -> MadeFrom:
             used[shown_soup(soups)] = None
     elif row == GIVEN:
         keys.append("evaluate.texts")
+    elif row.endswith(TEMPLATES):
+        keys += template_method(row.removesuffix(TEMPLATES)).keys
     used.pop(CLASS_NAME.name, None)
     outs += [f"artifacts/soups/{soup}" for soup in used]
     pools += tuple(str(soups[soup].get("pool")) for soup in used if soup in soups)

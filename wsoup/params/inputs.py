@@ -125,6 +125,9 @@ class DatasetParams(Section):
     whole sentences, as CuPL's, are used as they are, without a template. null: text, if they are no sentences."""
     sentences: Place | None = None
     """JSON of {class: [sentence, ...]} for CuPL's row, whole sentences without a template; under candidates.watch."""
+    templates: Place | None = None
+    """A file of this dataset's own prompt templates, one a line, each with one {}, for a row of each dataset's own;
+    under candidates.watch; null: its template alone."""
     baseline_template: Annotated[Text, AfterValidator(checked)] | None = None
     """The template of the GPT rows; the prompt ensemble takes its ending, too; null: template. The authors' GPT texts
     all begin with "a photo of a" (gpt_helpers.py:187), and UCF's classes are "a type of action" there (:53)."""

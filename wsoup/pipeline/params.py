@@ -187,6 +187,8 @@ class Params(Section):
         for name, dataset in self.datasets.items():
             for given in dataset.class_texts:
                 texts[f"datasets.{name}.{given.key}"] = given.path
+            texts[f"datasets.{name}.templates"] = dataset.templates
+        texts |= {f"evaluate.templates.{name}": path for name, path in self.evaluate.template_files.items()}
         if pools.words.watch is None:
             texts |= words
         else:

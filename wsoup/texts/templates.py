@@ -89,7 +89,8 @@ def by_shared_part(templates: Sequence[str]) -> dict[Shared, list[int]]:
     >>> by_shared_part(["art of a {}.", "a photo of a {}.", "art of a {} at night", "art of a {} by day"])
     {Shared(before='art of a ', after=None): [0, 2, 3], Shared(before=None, after='.'): [1]}
     """
-    befores, afters = Counter(), Counter()
+    befores: Counter[str] = Counter()
+    afters: Counter[str] = Counter()
     for template in templates:
         before, after = template.split("{}")
         befores[before] += 1

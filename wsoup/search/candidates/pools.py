@@ -79,8 +79,16 @@ def templates(sources: Sequence[str]) -> list[str]:
     """The distinct templates of several lists, in order of first appearance; raises as `templates_of`."""
     distinct: dict[str, None] = {}
     for source in sources:
-        distinct.update(dict.fromkeys(templates_of(source)))
+        of_source = openai80() if source == "openai80" else templates_of(source)
+        distinct.update(dict.fromkeys(of_source))
     return list(distinct)
+
+
+def openai80() -> list[str]:
+    """OpenAI's 80 templates, each with one ``{}``."""
+    from wsoup.towers.models import ensemble_templates  # open_clip is slow to import
+
+    return [fill("{}") for fill in ensemble_templates()]
 
 
 def descriptors(paths: Sequence[str | Path], *, pool: str = "descriptors") -> list[str]:

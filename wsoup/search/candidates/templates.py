@@ -28,16 +28,12 @@ Prompt_Engineering_for_ImageNet.ipynb)."""
 
 
 def templates_of(source: str) -> list[str]:
-    """The templates of one of `LISTED_TEMPLATES`, or of a file, in their order, each with one ``{}``.
+    """The templates of a file, or the seven of OpenAI, in their order, each with one ``{}``.
 
     Raises:
         MissingError: no such file.
         PoolError: a line without exactly one placeholder, or twice; no templates.
     """
-    if source == "openai80":
-        from wsoup.towers.models import ensemble_templates  # open_clip is slow to import
-
-        return [fill("{}") for fill in ensemble_templates()]
     if source == "openai7":
         return list(SEVEN)
     try:
