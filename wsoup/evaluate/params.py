@@ -15,6 +15,7 @@ from wsoup.params.section import Name, NonNegativeInt, Place, PositiveInt, Secti
 from wsoup.search.pools.params import LISTED_TEMPLATES, MemberCount, TextCount
 
 TokenCount = Annotated[NonNegativeInt, Field(le=1_000)]
+TemplateList = Annotated[Place, Field(description="A file of templates, or openai7, openai80 or simple.")]
 
 
 class SurveyParams(Section):
@@ -49,7 +50,7 @@ class EvaluateParams(Section):
     weighed: Flag
     """Also evaluate templates, random texts and soups with weighted texts: by AutoCLIP, from each image's own scores,
     and by ZPE, from a dataset's unlabelled images. Every text scores every image: for ImageNet, use a GPU."""
-    templates: dict[Name, Place] = Field(default_factory=dict)
+    templates: dict[Name, TemplateList] = Field(default_factory=dict)
     """Further rows of prompt templates by name: a file of templates (one a line, each with one {}; under
     candidates.watch), or a list that comes with wsoup under its own name: openai7 (the seven that OpenAI selected),
     openai80 (the row of `ensemble`), simple (the dataset's template alone)."""
