@@ -188,6 +188,7 @@ class Params(Section):
             for given in dataset.class_texts:
                 texts[f"datasets.{name}.{given.key}"] = given.path
             texts[f"datasets.{name}.templates"] = dataset.templates
+            texts[f"datasets.{name}.names"] = dataset.names
         texts |= {f"evaluate.templates.{name}": path for name, path in self.evaluate.template_files.items()}
         if pools.words.watch is None:
             texts |= words

@@ -105,7 +105,7 @@ def _gpt_files(params: Params) -> Iterator[WsoupError]:
 
 def _template_files(params: Params) -> Iterator[WsoupError]:
     """Files of templates that are missing or cannot be read."""
-    files = {*params.evaluate.template_files.values()}
+    files = set(params.evaluate.template_files.values())
     files |= {dataset.templates for dataset in params.datasets.values() if dataset.templates}
     for path in sorted(files):
         try:
