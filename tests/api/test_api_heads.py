@@ -12,7 +12,7 @@ from api_world import DESCRIPTORS, ENCODER, NAMES, photos
 
 import wsoup
 from wsoup.base.errors import DataError, MismatchError, ParamsError
-from wsoup.heads.zero_shot import logit_scale_of
+from wsoup.towers.logit_scale import logit_scale_of
 
 
 @pytest.fixture

@@ -20,8 +20,9 @@ from wsoup.heads.kinds import Setting
 from wsoup.heads.prior import likeness, noise, photos_per_text, unevenness
 from wsoup.heads.prototypes import Prototypes
 from wsoup.heads.ridge import Ridge
-from wsoup.heads.zero_shot import logit_scale_of, soup_texts
+from wsoup.heads.zero_shot import soup_texts
 from wsoup.texts.encoder import PromptEncoder
+from wsoup.towers.logit_scale import logit_scale_of
 
 NAMES = ["cat", "dog", "bird", "fish"]
 

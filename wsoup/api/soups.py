@@ -359,9 +359,8 @@ def score_texts(
         progress: whether to show progress bars (default True).
 
     Returns:
-        text, n_correct, n_images, alignment (mean cosine of an image and its own class's text), uniformity (mean cosine
-        with the other classes' texts), near_ties (answers within 1e-6 of another), k2 (likelihood) and gain_se (images;
-        for both see `wsoup.search.rank.statistics`); P values each, in the order of `texts`.
+        text, n_images and the columns of a score table (docs/pipeline.md): n_correct, alignment, uniformity, near_ties,
+        k2 and gain_se; P values each, in the order of `texts`.
 
     Raises:
         DataError, MismatchError, PoolError, ParamsError: as `word_soup`.

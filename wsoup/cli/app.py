@@ -15,7 +15,6 @@ import typer
 import wsoup
 from wsoup.base.errors import not_installed
 from wsoup.cli import report
-from wsoup.cli.ahead import ahead_command
 from wsoup.cli.check import check_command
 from wsoup.cli.common import Terminal, require_pipeline_folder
 from wsoup.cli.photos import classify_command, try_command
@@ -38,7 +37,6 @@ GROUPS = {"profile": profile_app, "soup": soup_app, "texts": texts_app, "verify"
 COMMANDS: dict[str, Callable[..., None]] = {
     "try": try_command,
     "check": check_command,
-    "ahead": ahead_command,
     "results": report.results_command,
     "report": report.report_command,
     "compare": report.compare_command,
@@ -157,7 +155,7 @@ def plan_command(
 
     # A missing file is said before a missing package.
     read_yaml("params.yaml")
-    from wsoup.pipeline.plan import plan, show
+    from wsoup.pipeline.planning.plan import plan, show
 
     stages, notes = plan(device=device, devices=devices)
     show(stages, notes, console=Terminal())

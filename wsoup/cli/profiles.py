@@ -28,7 +28,7 @@ def profile_demo(
 
     Example: wsoup profile demo --out params.yaml
     """
-    from wsoup.pipeline.profile_demo import demo
+    from wsoup.pipeline.profiles.demo import demo
 
     _put(demo(methods), out=out, force=force)
 
@@ -84,7 +84,7 @@ def profile_paper(
 
     Example: wsoup profile paper --data-root /data --gpt-descriptors /data/gpt --methods few-shot --out params.yaml
     """
-    from wsoup.pipeline.profile_paper import Paper
+    from wsoup.pipeline.profiles.paper import Paper
 
     paper = Paper(
         data_root,
@@ -106,7 +106,7 @@ def _descriptors_or_none(folder: str | None, *, data_root: str) -> str | None:
 
     That must be said, so that nobody loses the rows of descriptors by forgetting an option.
     """
-    from wsoup.pipeline.profile_paper import NEEDS
+    from wsoup.pipeline.profiles.paper import NEEDS
 
     if folder is not None:
         return None if folder == "none" else folder
@@ -175,7 +175,7 @@ def profile_own(
     Example: wsoup profile own --images photos --out params.yaml
     """
     from wsoup.datasets.cells import is_list
-    from wsoup.pipeline.profile_own import own
+    from wsoup.pipeline.profiles.own import own
 
     is_list_file = Path(images).is_file() and is_list(images)
     if not (Path(images).is_dir() or is_list_file):
@@ -217,7 +217,7 @@ def _check_local_model(given: Mapping[str, Any]) -> None:
 def _write_names(text: str, *, out: Path, force: bool) -> None:
     """Write a file of class names beside params.yaml."""
     from wsoup.disk.store import write_bytes
-    from wsoup.pipeline.profile_writing import unchanged
+    from wsoup.pipeline.profiles.writing import unchanged
 
     claim([("the file of class names", out)], force=force or unchanged(out, text=text))
     write_bytes(out, text.encode())
@@ -228,7 +228,7 @@ def _put(text: str, *, out: Path | None, force: bool) -> None:
     if out is None:
         print(text, end="")
         return
-    from wsoup.pipeline.profile_writing import unchanged, write
+    from wsoup.pipeline.profiles.writing import unchanged, write
 
     claim([("--out", out)], force=force or unchanged(out, text=text))
     for line in [*write(text, out=out), f"wrote {out}; next: wsoup check"]:

@@ -54,7 +54,7 @@ def _has_ended(name: str) -> bool:
 
 def _say_how_long(numbers: list[int]) -> None:
     """Print which runs are to come, and an estimate of their time."""
-    from wsoup.pipeline.plan import duration, plan
+    from wsoup.pipeline.planning.plan import duration, plan
 
     stages, _ = plan()
     hours = 0.0

@@ -222,11 +222,9 @@ class Artifacts:
 
     Attributes:
         root: the run's folder.
-        finetuned: the folder of finetuned models, where it is not among the others (`wsoup.pipeline.ahead`).
     """
 
     root: Path = Path()
-    finetuned: Path | None = None
 
     @property
     def folder(self) -> Path:
@@ -286,7 +284,7 @@ class Artifacts:
 
     def tuned(self, method: str, *, seed: int) -> Path:
         """The folder of one finetuned model."""
-        finetuned = self.finetuned or self.folder / "finetuned"
+        finetuned = self.folder / "finetuned"
         return finetuned / method / f"seed{seed}"
 
     def head(self, name: str, *, seed: int) -> Path:

@@ -1,9 +1,9 @@
 """What the kinds of soup share: their settings in section `soups`, and what code asks of a kind.
 
 A kind is one module beside this one, with its settings, its algorithm, and how its members are counted: alone, or
-together by its measure (`measures`). Stage `soup@<name>` depends on what the module of its kind means, so an edited or
-a new kind runs no soup of another kind again; an edit of this module runs every soup. `wsoup.search.grow.all_kinds`
-lists the kinds; no stage depends on it.
+together by its measure (`measures`). Stage `soup@<name>` depends on what the module of its kind means, so a new kind
+runs no soup again, and an edited one those of its kind and of kinds that search by it, as `held_out` does by `greedy`;
+an edit of this module runs every soup. `wsoup.search.grow.all_kinds` lists the kinds; no stage depends on it.
 
 No module here imports torch when it is loaded, since params.yaml is also read where nothing is computed.
 """

@@ -4,7 +4,7 @@ Texts and images come from short formulae. A tower that is neither a ViT nor a R
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -15,10 +15,10 @@ from wsoup.datasets import manifest
 from wsoup.datasets.paper import paper_dataset
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
-from wsoup.pipeline.need import Need
-from wsoup.pipeline.needs_tuned import SEEDS_AT_ONCE, seen, trained
 from wsoup.pipeline.params import Params
-from wsoup.pipeline.tower_sizes import Towers
+from wsoup.pipeline.planning.need import Need
+from wsoup.pipeline.planning.needs_tuned import seen, trained
+from wsoup.pipeline.planning.tower_sizes import Towers
 from wsoup.search.candidates import pools
 from wsoup.search.grow.kind import Growth
 from wsoup.towers import config as models
@@ -178,7 +178,7 @@ class Needs:
         """Rows of finetuned models; test images are encoded again where the image tower was trained."""
         evaluate = self.params.evaluate
         texts = self._encoded(self._members(evaluate.tuned_baseline_m), rows=self._tuned_rows())
-        images = self.seen([method], at_once=SEEDS_AT_ONCE)
+        images = self.seen(method)
         return texts._replace(
             images=images.images,
             flops=texts.flops + images.flops,
@@ -187,10 +187,10 @@ class Needs:
             shards=self.n_seeds * texts.shards + images.shards,
         )
 
-    def seen(self, methods: Sequence[str], *, at_once: int) -> Need:
-        """The test images of all datasets as finetuned models see them, so many models in one pass."""
-        chosen = [self.params.finetune.methods[name] for name in methods]
-        need = seen(chosen, towers=self.towers, n_seeds=self.n_seeds, at_once=at_once, n_test=self.n_test)
+    def seen(self, method: str) -> Need:
+        """The test images of all datasets as the finetuned models of all seeds see them."""
+        chosen = self.params.finetune.methods[method]
+        need = seen(chosen, towers=self.towers, n_seeds=self.n_seeds, n_test=self.n_test)
         test_bytes = sum(dataset.n_test * dataset.image_bytes for dataset in self.datasets.values())
         passes = need.images / max(1, self.n_test)
         return need._replace(image_bytes=passes * test_bytes, shards=int(passes * self._image_shards(self.n_test)))

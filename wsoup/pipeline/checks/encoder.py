@@ -14,8 +14,8 @@ from wsoup.core import prompts
 from wsoup.evaluate.baselines import gpt_prompts
 from wsoup.finetune.student import check_model
 from wsoup.params.inputs import ClassTextFile, DatasetParams, EncoderParams
-from wsoup.pipeline.downloads import missing_weights
-from wsoup.pipeline.finding import Finding
+from wsoup.pipeline.checks.downloads import missing_weights
+from wsoup.pipeline.checks.finding import Finding
 from wsoup.pipeline.params import Params
 from wsoup.search.candidates import pools
 from wsoup.texts.coverage import read_tower

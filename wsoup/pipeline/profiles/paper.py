@@ -10,8 +10,8 @@ from wsoup.datasets.paper import PAPER
 from wsoup.paper.settings import Settings
 from wsoup.paper.tables import ENCODERS, single_texts
 from wsoup.pipeline.params import covers
-from wsoup.pipeline.profile_methods import methods_of, sections_of
-from wsoup.pipeline.profile_templates import filled, template
+from wsoup.pipeline.profiles.methods import methods_of, sections_of
+from wsoup.pipeline.profiles.templates import filled, template
 from wsoup.search.pools.lists import texts_of, waffle_texts
 
 DESCRIPTOR_SOUPS = ("soups.descriptor", "soups.descriptor_sample")

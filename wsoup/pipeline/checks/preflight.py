@@ -12,7 +12,7 @@ from pathlib import Path
 from wsoup.base.errors import MissingError, ModelError, PoolError, WsoupError
 from wsoup.disk.files import Artifacts
 from wsoup.finetune.tune_params import TuneParams
-from wsoup.pipeline.hidden import hidden_from_dvc
+from wsoup.pipeline.checks.hidden import hidden_from_dvc
 from wsoup.pipeline.params import Params
 from wsoup.search.candidates import gpt, pools
 from wsoup.search.candidates.templates import templates_of

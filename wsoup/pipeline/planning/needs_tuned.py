@@ -1,11 +1,11 @@
 """What finetuning a method needs, and what seeing the test images with finetuned models does."""
 
-from collections.abc import Iterable
+import math
 
 from wsoup.finetune.params import FinetuneParams, MethodParams
 from wsoup.finetune.tune_params import BlocksTune, ImageAdapterTune, LastBlocksTune
-from wsoup.pipeline.need import Need
-from wsoup.pipeline.tower_sizes import Towers
+from wsoup.pipeline.planning.need import Need
+from wsoup.pipeline.planning.tower_sizes import Towers
 
 SEEDS_AT_ONCE = 3
 """As in `wsoup.evaluate.seen`, which a plan does not import."""
@@ -42,25 +42,21 @@ def trained(
     )
 
 
-def seen(methods: Iterable[MethodParams], *, towers: Towers, n_seeds: int, at_once: int, n_test: int) -> Need:
-    """Test images as models of some methods and all seeds see them, so many models in one pass over the images.
+def seen(method: MethodParams, *, towers: Towers, n_seeds: int, n_test: int) -> Need:
+    """Test images as the models of all seeds see them, `SEEDS_AT_ONCE` models in one pass over the images.
 
     An image is decoded once in a pass, goes once through blocks that models share, and through its own with each.
-    The stage itself takes `SEEDS_AT_ONCE` models of one method.
     """
-    blocks = [trained_blocks(method, towers=towers) for method in methods if method.tune.tunes_images]
-    of_models = [own for own in blocks for _ in range(n_seeds)]
-    passes = 0
-    in_blocks = 0  # that an image goes through
-    for start in range(0, len(of_models), at_once):
-        together = of_models[start : start + at_once]
-        passes += 1
-        # The last block is each model's own, whatever was trained.
-        own = [max(1, trained) for trained in together]
-        in_blocks += sum(own) + sum(towers.image_blocks - trained for trained in set(own))
+    if not method.tune.tunes_images:
+        return Need(device_memory=towers.weights)
+    trained = trained_blocks(method, towers=towers)
+    # The last block is each model's own, whatever was trained.
+    own = max(1, trained)
+    passes = math.ceil(n_seeds / SEEDS_AT_ONCE)
+    in_blocks = n_seeds * own + passes * (towers.image_blocks - own)  # that an image goes through
     return Need(
         images=passes * n_test,
         flops=n_test * towers.image_flops * in_blocks / towers.image_blocks,
         # A model has the blocks of its own that it trained.
-        device_memory=towers.weights * (1 + sum(of_models[:at_once]) / towers.image_blocks),
+        device_memory=towers.weights * (1 + min(n_seeds, SEEDS_AT_ONCE) * trained / towers.image_blocks),
     )

@@ -1,7 +1,7 @@
 """`wsoup plan`: which stages would run, and about how long each takes, here or on a named device.
 
-DVC says what would run, `wsoup.pipeline.needs` how much work that is. Hours are right to a factor of two: a search that
-accepts much takes longer than others.
+DVC says what would run, `wsoup.pipeline.planning.needs` how much work that is. Hours are right to a factor of two: a
+search that accepts much takes longer than others.
 """
 
 import math
@@ -14,17 +14,14 @@ from rich.table import Table
 
 from wsoup.base.errors import ParamsError
 from wsoup.params.graph import PARAMS
-from wsoup.pipeline.machine import DEVICES, Machine, machine_of
-from wsoup.pipeline.need import Need
-from wsoup.pipeline.needs import Needs
-from wsoup.pipeline.needs_tuned import SEEDS_AT_ONCE
 from wsoup.pipeline.params import load_params
+from wsoup.pipeline.planning.machine import DEVICES, Machine, machine_of
+from wsoup.pipeline.planning.need import Need
+from wsoup.pipeline.planning.needs import Needs
 from wsoup.pipeline.status import reasons
 
 DECODED_BYTES_PER_S = 25e6
 """Bytes of image files that one core decodes and resizes in a second."""
-MODELS_AT_ONCE = 24
-"""As in `wsoup.pipeline.ahead`, which a plan does not import."""
 START = 5 / 3600
 """Hours that a stage takes to start, whatever it does."""
 
@@ -60,9 +57,6 @@ def plan(*, device: str | None = None, devices: int = 1) -> tuple[dict[str, Plan
     notes = [f"{what}: {problem}" for what, problem in needs.unknown.items()]
     if any(name.startswith("not counted") for name in needs.unknown):
         notes.append("so the whole takes longer than this sum; `dvc repro prepare` first counts the images")
-    pooled = hours_ahead(stages, needs=needs, machine=machine)
-    if devices > 1 and pooled is not None:
-        notes.append(f"all with `wsoup ahead finetune evaluate_tuned` before `dvc repro`: {duration(pooled)}")
     return stages, notes + too_large(stages, machine=machine)
 
 
@@ -77,40 +71,6 @@ def _shared(need: Need, machine: Machine) -> float:
     computing = (need.flops - need.alone) / machine.rate
     decoding = need.image_bytes / DECODED_BYTES_PER_S / machine.cores
     return (computing + decoding) / 3600
-
-
-def hours_ahead(stages: Mapping[str, Planned], *, needs: Needs, machine: Machine) -> float | None:
-    """Hours for all stages that would run, where the shards of finetuning and of what follows it are one pool.
-
-    Test images are then decoded, and go through blocks that models share, once for several methods
-    (`wsoup.pipeline.ahead`). None where nothing is finetuned.
-    """
-    pooled = 0.0
-    longest = 0.0
-    after = 0.0
-    methods = []
-    for stage, planned in stages.items():
-        kind, _, method = stage.partition("@")
-        if not planned.why:
-            continue
-        need = planned.need
-        if kind not in ("finetune", "evaluate_tuned"):
-            after += planned.hours
-            continue
-        after += START + need.alone / machine.rate / 3600
-        if kind == "evaluate_tuned":
-            methods.append(method)
-            own = needs.seen([method], at_once=SEEDS_AT_ONCE)
-            need = need._replace(flops=need.flops - own.flops, image_bytes=0)
-        work = _shared(need, machine)
-        pooled += work
-        longest = max(longest, work / max(1, need.shards))
-    if not longest:
-        return None
-    at_once = max(1, MODELS_AT_ONCE // needs.n_seeds) * needs.n_seeds
-    pooled += _shared(needs.seen(methods, at_once=at_once), machine)
-    # At the end, some devices wait for the last shard.
-    return START + pooled / machine.devices + longest + after
 
 
 def too_large(stages: Mapping[str, Planned], *, machine: Machine) -> list[str]:

@@ -29,9 +29,9 @@ from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.images.decode import load_rgb
 from wsoup.params.inputs import ClassTextFile, DatasetParams
-from wsoup.pipeline.finding import Finding
-from wsoup.pipeline.findings_cache import cached_findings, encoder_inputs
-from wsoup.pipeline.hidden import replaced_by_dvc
+from wsoup.pipeline.checks.finding import Finding
+from wsoup.pipeline.checks.findings_cache import cached_findings, encoder_inputs
+from wsoup.pipeline.checks.hidden import replaced_by_dvc
 from wsoup.pipeline.params import Params, covers
 from wsoup.runtime.threads import cores
 from wsoup.search.candidates import gpt_classes
@@ -237,7 +237,7 @@ def _long_class_texts(
     name: str, *, given: ClassTextFile, params: Params, of_classes: Mapping[str, Sequence[str]]
 ) -> Iterator[Finding]:
     # Imported here, because torch and open_clip take three seconds.
-    from wsoup.pipeline.check_encoder import long_class_texts
+    from wsoup.pipeline.checks.encoder import long_class_texts
 
     for problem in long_class_texts(given, section=params.datasets[name], params=params, of_classes=of_classes):
         yield Finding("error", name, problem)
@@ -245,7 +245,7 @@ def _long_class_texts(
 
 def _long_texts(params: Params, *, class_names: list[str]) -> Iterator[Finding]:
     # Imported here, because torch and open_clip take three seconds.
-    from wsoup.pipeline.check_encoder import long_texts
+    from wsoup.pipeline.checks.encoder import long_texts
 
     for problem in long_texts(params, class_names=class_names):
         yield Finding("error", "", problem)
