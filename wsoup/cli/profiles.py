@@ -69,6 +69,10 @@ def profile_paper(
         str | None,
         typer.Option(help="The folder with CoOp's shot_16-seed_1.pkl, ..., the authors' draws of ImageNet."),
     ] = None,
+    sentences: Annotated[
+        str | None,
+        typer.Option(help="The folder with CuPL's files, such as cars_prompts_full.json (default: no such row)."),
+    ] = None,
     model: Annotated[
         str | None,
         typer.Option(help="ViT-B-32, ViT-L-14, coca_ViT-L-14 or ViT-g-14 for the table of model scaling, or another."),
@@ -91,6 +95,7 @@ def profile_paper(
         words=words,
         waffle=waffle,
         fewshot_pickles=fewshot_pickles,
+        sentences=sentences,
         model=model,
         pretrained=pretrained,
     )

@@ -270,6 +270,11 @@ class Artifacts:
         return self.pools / f"{name}.txt"
 
     @property
+    def templates(self) -> Path:
+        """Lists of prompt templates to evaluate."""
+        return self.folder / "templates.json"
+
+    @property
     def evaluated(self) -> Path:
         """The datasets and soups to evaluate, and each dataset's GPT descriptors by its own class names."""
         return self.folder / "evaluated.json"

@@ -101,13 +101,15 @@ def long_texts(params: Params, *, class_names: Sequence[str]) -> Iterator[str]:
                 texts[pool] = pools.texts_of_pool(candidates, pool)
     except WsoupError:  # a missing pool or model is reported elsewhere
         return
-    stems = prompts.stems(params.datasets[params.source].template, class_names)
+    template = params.datasets[params.source].template
     for pool, pool_texts in texts.items():
-        for stem, text in too_long(pool_texts, stems=stems, tokenizer=tokenizer):
+        for name, text in too_long(pool_texts, template=template, class_names=class_names, tokenizer=tokenizer):
             shown = one_line(text, limit=160)
-            after = one_line(stem, limit=160)
+            where = f"after {one_line(prompts.stem(template, name), limit=160)!r}"
+            if prompts.is_template(text):
+                where = f"with class name {one_line(name, limit=160)!r}"
             yield (
-                f"candidates.{pool}: {shown!r} does not fit the model's context after {after!r}; "
+                f"candidates.{pool}: {shown!r} does not fit the model's context {where}; "
                 "shorten it or leave it out, or set candidates.on_long_text: skip"
             )
 

@@ -125,7 +125,7 @@ class Needs:
             case "finetune":
                 return self._trained(item)
             case "evaluate":
-                templates = TEMPLATES if evaluate.ensemble else 0
+                templates = TEMPLATES if evaluate.has_ensemble else 0
                 return self._encoded(self._members(evaluate.baseline_m) + templates, rows=self._rows())
             case "evaluate_tuned":
                 return self._tuned(item)

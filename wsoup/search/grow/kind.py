@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from wsoup.search.rank.ranking import Ranked
 
 
+TEMPLATES_IN_CHAINS = (
+    "its pool holds templates, and a template is a whole prompt that no word can follow; "
+    "use another kind, such as greedy"
+)
+
+
 class AnySoup(Section):
     """Settings of every soup. Code asks the kinds for what differs by kind."""
 
@@ -32,6 +38,8 @@ class AnySoup(Section):
     """Whether it goes through the ranking once, text by text."""
     finished: ClassVar[bool] = False
     """Whether it searches with the final period, as texts are evaluated, also where its pool is ranked without."""
+    joins: ClassVar[bool] = False
+    """Whether a member is several texts of its pool one after the other, which templates cannot be."""
     within_k1: ClassVar[str] = "m"
     """The key that must not exceed k1, if it has a k1."""
     kind: str
@@ -103,6 +111,7 @@ def counted_alone(texts: Sequence[str], meter: Meter) -> list[int]:
 class Growth(AnySoup):
     """Growth of word chains, in the paper's symbols: from a word of the top k0, by words of the top k1."""
 
+    joins: ClassVar[bool] = True
     within_k1 = "k0"
     k0: TextCount
     """First words come from the top k0 of the ranking."""
