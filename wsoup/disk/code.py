@@ -200,7 +200,7 @@ def digest(files: Iterable[Path]) -> str:
     """A digest of the names of some files and of what they mean."""
     meanings = {_name(file): source(file).meaning for file in files}
     lines = [f"{name} {meanings[name]}\n" for name in sorted(meanings)]
-    return _short_digest("".join(lines))
+    return short_digest("".join(lines))
 
 
 def _name(file: Path) -> str:
@@ -220,7 +220,7 @@ def meaning(text: str) -> str:
 
 
 def _meaning(tree: ast.AST) -> str:
-    return _short_digest(repr(_plain(tree)))
+    return short_digest(repr(_plain(tree)))
 
 
 def _plain(node: object) -> object:
@@ -252,7 +252,8 @@ def _is_string(node: ast.expr) -> bool:
     return isinstance(node, ast.JoinedStr)
 
 
-def _short_digest(text: str) -> str:
+def short_digest(text: str) -> str:
+    """The first 16 hex digits of a text's SHA-256."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

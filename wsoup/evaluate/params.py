@@ -77,7 +77,7 @@ class LandscapeParams(Section):
     @model_validator(mode="after")
     def _all_stated(self) -> LandscapeParams:
         if self.methods:
-            check_stated(self, because_of="methods")
+            check_stated(self, name="landscape", because_of="methods")
         return self
 
 

@@ -60,6 +60,7 @@ Own = Field(default=None, exclude_if=_is_unset)
 class MethodParams(Section):
     """One finetuned method: what is trained, with which loss, on which texts."""
 
+    written = frozenset({"members", "iterations", "batch_size", "average", "snapshots"})
     tune: Annotated[TuneParams, Field(discriminator="kind")]
     """What is trained."""
     loss: Annotated[LossParams, Field(discriminator="kind")]
@@ -133,6 +134,7 @@ class MethodParams(Section):
 class AugmentParams(Section):
     """RandomResizedCrop and a horizontal flip."""
 
+    written = frozenset({"flip"})
     crop: tuple[Fraction, Fraction]
     """RandomResizedCrop: smallest and largest share of the area (the paper: [0.08, 1.0])."""
     flip: Flag = False
@@ -146,8 +148,22 @@ class AugmentParams(Section):
 
 
 class FinetuneParams(Section):
-    """Settings shared by all finetuned methods, required where there are any, and the methods by name."""
+    """Settings that finetuned methods share, required where there are any unless optional, and the methods by name."""
 
+    # Those that dvc.yaml lists, and so asks for. One that is added needs a default, and no name here or there.
+    written = frozenset(
+        {
+            "iterations",
+            "batch_size",
+            "batches",
+            "momentum",
+            "weight_decay",
+            "logit_scale",
+            "ema",
+            "augment",
+            "log_every",
+        }
+    )
     iterations: Iterations = 750
     """Steps of SGD (the paper: 750)."""
     batch_size: Images = 64
@@ -173,5 +189,5 @@ class FinetuneParams(Section):
     @model_validator(mode="after")
     def _all_stated(self) -> FinetuneParams:
         if self.methods:
-            check_stated(self, because_of="methods")
+            check_stated(self, name="finetune", because_of="methods")
         return self

@@ -58,6 +58,7 @@ class SoftDescriptorsTune(AnyTune):
 
     tunes_images = False
     prompt_key = "prompt_tokens"
+    written = frozenset({"start", "words", "blocks"})
     kind: Literal["soft_descriptors"]
     members: Count
     """Number of soft descriptors."""
@@ -111,6 +112,7 @@ class IndependentPromptsTune(AnyTune):
 class BlocksTune(AnyTune):
     """A `tune` inside the last blocks."""
 
+    written = frozenset({"opens"})
     opens: Literal["both", "image_twice"] = "both"
     """`both` towers, as in the method's paper; or, as in the authors' code (trainer.py:201), only the image tower, with
     each parameter listed twice in the optimizer and so taking two steps at a time. Parameters that `ssf` and `adapter`
@@ -128,6 +130,7 @@ class BitfitTune(BlocksTune):
 class LoraTune(BlocksTune):
     """A low-rank update of query and value in the last blocks."""
 
+    written = frozenset({"opens", "piles_up"})
     kind: Literal["lora"]
     rank: Count
     """Rank of the update."""

@@ -58,7 +58,7 @@ class Search:
     def inputs(self) -> list[object]:
         """What determines a part, as JSON values for the resume key: for chains, all but their number."""
         definition = self.definition
-        settings = definition.model_dump()
+        settings = definition.meant()
         if definition.parts > 1:
             del settings["m"]  # of a soup of 16, the first 8 parts are those of a soup of 8
         likelihood = None
@@ -120,7 +120,7 @@ class Search:
             made_with=made_with,
             preprocessing=self.source.encoder.preprocessing,
             class_name_correct=made[0]["class_name_correct"],
-            definition=self.definition.model_dump(mode="json"),
+            definition=self.definition.meant(mode="json"),
             cost={"ranking": ranking_cost, "search": search_cost},
         )
 
