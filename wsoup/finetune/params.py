@@ -48,15 +48,6 @@ class GaussianAverage(Section):
     """Standard deviation in parts; the larger, the more alike the weights count (PromptSRC across datasets: 10)."""
 
 
-def _is_unset(value: object) -> bool:
-    return value is None
-
-
-# What a method may name for itself is written to config.json and to resume keys only where it is named, so that methods
-# without it keep theirs.
-Own = Field(default=None, exclude_if=_is_unset)
-
-
 class MethodParams(Section):
     """One finetuned method: what is trained, with which loss, on which texts."""
 
@@ -79,13 +70,13 @@ class MethodParams(Section):
     """Distinct classes in a step; null: finetune.batch_size."""
     average: GaussianAverage | None = None
     """A Gaussian average of the weights, which is evaluated; null: the exponential one of `ema`."""
-    ema: Momentum | None = Own
+    ema: Momentum | None = None
     """As finetune.ema, for this method; 0: the last weights are evaluated. null: finetune.ema."""
-    logit_scale: Positive | None = Own
+    logit_scale: Positive | None = None
     """Logit scale in training; null: finetune.logit_scale."""
-    optimizer: Annotated[OptimizerParams, Field(discriminator="kind")] | None = Own
+    optimizer: Annotated[OptimizerParams, Field(discriminator="kind")] | None = None
     """null: SGD with finetune.momentum and finetune.weight_decay."""
-    schedule: ScheduleParams | None = Own
+    schedule: ScheduleParams | None = None
     """How the learning rate changes; null: not at all."""
     snapshots: SnapshotParams | None = None
     """Accuracy on some images of every dataset during training; null: only at the end."""
