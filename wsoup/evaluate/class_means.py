@@ -28,6 +28,7 @@ from wsoup.evaluate.testsets import ClassPrompts, TestSet
 from wsoup.runtime.work import finish_by_key
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.templates import template_blocks
+from wsoup.towers.logit_scale import logit_scale_of
 from wsoup.towers.run import Run
 
 CLASS_PROMPTS = 1024
@@ -58,6 +59,7 @@ class Classifiers:
         position: of each of these texts.
         by_class: rows with prompts by class, and the features of those.
         weighed: the rows of which the features of every text are kept.
+        logit_scale: of the model that encoded the texts.
     """
 
     rows: Sequence[Row]
@@ -67,6 +69,7 @@ class Classifiers:
     position: Mapping[str, int]
     by_class: Sequence[tuple[Row, Encoded]]
     weighed: Sequence[Row]
+    logit_scale: float
 
     def of(self, test: TestSet) -> list[tuple[Row, Tensor]]:
         """The rows of one dataset, each with the mean text features of its classes (C, D)."""
@@ -113,6 +116,7 @@ class TextPlan:
         by_class: rows with prompts by class.
         position: of each text whose features are kept.
         weighed: the rows of which the features of every text are kept.
+        logit_scale: of the model that encodes the texts.
         parts: blocks of class prompts in their order, then each of `by_class`.
     """
 
@@ -121,6 +125,7 @@ class TextPlan:
     by_class: Sequence[Row]
     position: Mapping[str, int]
     weighed: Sequence[Row]
+    logit_scale: float
     parts: Mapping[PartKey, Part]
 
     def shards(self, run: Run) -> dict[PartKey, Shard]:
@@ -152,6 +157,7 @@ class TextPlan:
             position=self.position,
             by_class=list(zip(self.by_class, singles, strict=True)),
             weighed=self.weighed,
+            logit_scale=self.logit_scale,
         )
 
 
@@ -191,7 +197,8 @@ def plan_texts(
         keeps = row in weighed
         compute = partial(mean_prompts, row, keeps=keeps, text_encoder=text_encoder)
         parts["row", r] = Part([list(row.prompts), keeps], compute)
-    return TextPlan(shared, classes, by_class, position, weighed, parts)
+    scale = logit_scale_of(text_encoder.model)
+    return TextPlan(shared, classes, by_class, position, weighed, scale, parts)
 
 
 def mean_texts(
