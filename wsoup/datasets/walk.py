@@ -37,6 +37,11 @@ def subfolders(folder: Path) -> list[str]:
     return sorted(entry.name for entry in _entries(folder) if os.path.isdir(entry.path))
 
 
+def names_in(folder: Path) -> list[str]:
+    """Sorted names of all that lies in a folder, without hidden ones."""
+    return sorted(entry.name for entry in _entries(folder))
+
+
 def prefix_of(base: Path, folder: Path) -> str:
     """Prefix of the files of a folder in paths relative to `base`: ``""`` or ``"a/b/"``."""
     path = folder.relative_to(base).as_posix()
