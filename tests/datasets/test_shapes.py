@@ -16,7 +16,7 @@ from wsoup.datasets.photo_files import image_suffixes, is_photo
 from wsoup.datasets.shape import shape_of
 from wsoup.photos.files import find_photos
 from wsoup.photos.labelled import LabelledPhotos, look
-from wsoup.pipeline import profile_own as own
+from wsoup.pipeline.profiles import own
 
 RNG = np.random.default_rng(0)
 

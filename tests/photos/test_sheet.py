@@ -8,10 +8,10 @@ import re
 import pytest
 from PIL import Image
 
+from wsoup.disk.csv_rows import write_rows
 from wsoup.photos.classify import Prediction
 from wsoup.photos.files import Photo
 from wsoup.photos.sheet import write_sheet
-from wsoup.photos.tables import write_rows
 
 LABEL = "<b onclick=alert(1)>&"
 

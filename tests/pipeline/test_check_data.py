@@ -19,10 +19,10 @@ from wsoup.datasets.paper import PAPER
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.params.inputs import DatasetParams
-from wsoup.pipeline import check_datasets as check
-from wsoup.pipeline.finding import Finding
+from wsoup.pipeline.checks import datasets as check
+from wsoup.pipeline.checks.finding import Finding
 from wsoup.pipeline.params import Params, parse_params
-from wsoup.pipeline.profile_paper import Paper
+from wsoup.pipeline.profiles.paper import Paper
 
 
 @pytest.fixture(autouse=True)

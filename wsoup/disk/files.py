@@ -247,11 +247,9 @@ class Artifacts:
 
     Attributes:
         root: the run's folder.
-        finetuned: the folder of finetuned models, where it is not among the others (`wsoup.pipeline.ahead`).
     """
 
     root: Path = Path()
-    finetuned: Path | None = None
 
     @property
     def folder(self) -> Path:
@@ -283,6 +281,11 @@ class Artifacts:
         return self.pools / f"{name}.txt"
 
     @property
+    def templates(self) -> Path:
+        """Lists of prompt templates to evaluate."""
+        return self.folder / "templates.json"
+
+    @property
     def evaluated(self) -> Path:
         """The datasets and soups to evaluate, and each dataset's GPT descriptors by its own class names."""
         return self.folder / "evaluated.json"
@@ -306,7 +309,7 @@ class Artifacts:
 
     def tuned(self, method: str, *, seed: int) -> Path:
         """The folder of one finetuned model."""
-        finetuned = self.finetuned or self.folder / "finetuned"
+        finetuned = self.folder / "finetuned"
         return finetuned / method / f"seed{seed}"
 
     def head(self, name: str, *, seed: int) -> Path:

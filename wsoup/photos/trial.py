@@ -30,6 +30,7 @@ from wsoup.core.member import Member
 from wsoup.core.scoring import Scores
 from wsoup.core.soup import Soup
 from wsoup.datasets.listing import some
+from wsoup.disk.csv_rows import Cell, write_rows
 from wsoup.disk.store import write_bytes
 from wsoup.heads.duplicates import duplicates
 from wsoup.heads.fewshot import FewShot, checked
@@ -40,7 +41,6 @@ from wsoup.photos.classify import Classifier, built_in_texts
 from wsoup.photos.files import Photo
 from wsoup.photos.labelled import LabelledPhotos
 from wsoup.photos.sheet import write_sheet
-from wsoup.photos.tables import Cell, write_rows
 from wsoup.report.labels import random_soup
 from wsoup.search.grow.sample import drawn_from
 from wsoup.statistics.advice import HEAD, Advice, advise
