@@ -25,8 +25,8 @@ from wsoup.params.inputs import DatasetParams
 from wsoup.params.reading import parse_yaml
 from wsoup.photos.files import find_photos
 from wsoup.photos.labelled import LabelledPhotos, look
-from wsoup.pipeline.profiles import own as profile_own
 from wsoup.pipeline.params import parse_params
+from wsoup.pipeline.profiles import own as profile_own
 
 NAMES = ("ant", "bee", "red_fox")
 

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from wsoup.datasets.listing import some
-from wsoup.datasets.photo_files import ending, image_suffixes
+from wsoup.datasets.photo_files import IMAGE_SUFFIXES, ending
 from wsoup.datasets.walk import names_in
 
 NUMBERED = re.compile(r"^(.*[^0-9_.() -])[_.( -]*[0-9]+\)?\.[A-Za-z0-9]+$")
@@ -16,7 +16,7 @@ AS_SED = r"s/^(.*[^0-9_.() -])[_.( -]*[0-9]+\)?\.[A-Za-z0-9]+$/&,\1/p"
 
 def proposal(folder: Path) -> str:
     """What to do with a folder of photos whose names show classes; "" if they show none."""
-    names = [name for name in names_in(folder) if ending(name) in image_suffixes()]
+    names = [name for name in names_in(folder) if ending(name) in IMAGE_SUFFIXES]
     classes = Counter(found[1] for name in names if (found := NUMBERED.match(name)) is not None)
     is_plain = not any(letter in name for name in names for letter in ',"\n')
     if len(classes) < 2 or classes.total() < max(2 * len(classes), len(names)) or not is_plain:

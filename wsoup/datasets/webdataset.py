@@ -16,7 +16,7 @@ from wsoup.base.errors import DataError
 from wsoup.datasets.cells import CLASS_NAMES, Cells, Roles, has_numbers
 from wsoup.datasets.left_out import in_words
 from wsoup.datasets.listing import Listing, some
-from wsoup.datasets.photo_files import image_suffixes, is_hidden
+from wsoup.datasets.photo_files import IMAGE_SUFFIXES, is_hidden
 from wsoup.datasets.shape import named_like_splits
 from wsoup.datasets.tables import listing_of
 from wsoup.datasets.walk import SPLIT_FOLDERS, has_photos, require_folder, stripped_lines, subfolders
@@ -160,7 +160,7 @@ def read_shards(
 def _samples(shard: Path, *, others: Counter[str], may_lack: bool) -> Iterator[tuple[Entry, str]]:
     """Each image of a shard with its label; of what lies under a key without one, the endings are counted."""
     for key, files in _by_key(shard):
-        images = [kind for kind in files if kind in image_suffixes()]
+        images = [kind for kind in files if kind in IMAGE_SUFFIXES]
         if len(images) > 1:
             raise DataError(f"{shard}: {shown(key)!r} has two images, {' and '.join(images)}; keep one")
         if not images:
