@@ -289,13 +289,6 @@ def test_names_that_show_no_classes_are_not_proposed(in_tmp: Path, names: tuple[
 # ------------------------------------------------------------------------------------------------------- WebDataset
 
 
-def test_the_templates_of_a_dataset_are_found(in_tmp: Path, photos: forms.Photos) -> None:
-    root = forms.webdataset(Path("mine"), photos)
-    assert webdataset.templates_file(str(root)) is None
-    (root / "zeroshot_classification_templates.txt").write_text("a photo of a {c}.\n")
-    assert webdataset.templates_file(str(root)) == root / "zeroshot_classification_templates.txt"
-
-
 def test_a_layout_in_params_reads_shards(in_tmp: Path, photos: forms.Photos) -> None:
     forms.webdataset(Path("mine"), photos)
     section = DatasetParams(role="xd", layout="webdataset", watch="mine", template="a {}.")
@@ -387,3 +380,11 @@ def test_shards_are_divided_by_words_in_their_names(in_tmp: Path, photos: forms.
         path.rename(Path("mine") / f"pets-{path.parent.name}-{int(path.stem):06d}.tar")
     Path("parts/classnames.txt").rename("mine/classnames.txt")
     assert facts(tried(Path("mine"))) == facts(tried(forms.folders(Path("folders"), photos)))
+
+
+def test_the_templates_of_shards_become_those_of_the_dataset(in_tmp: Path, photos: forms.Photos) -> None:
+    root = forms.webdataset(Path("mine"), photos)
+    (root / webdataset.TEMPLATES).write_text("a photo of a {c}.\na picture of the {c}.\n")
+    text = profile_own.own(str(root), encoder={"pretrained": "openai"}).text
+    params = parse_params(parse_yaml(text, origin="profile"), origin="profile")
+    assert params.datasets["mine"].templates == str((root / webdataset.TEMPLATES).resolve())

@@ -80,6 +80,9 @@ def given(images: str, *, fraction: float | None, classes: str | None) -> Given:
         section["test_fraction"] = sides.test_fraction
     if classes is not None:
         section["class_names"] = classes
+    templates = webdataset.templates_file(str(place)) if section["layout"] == "webdataset" else None
+    if templates is not None:
+        section["templates"] = str(templates)
     params = DatasetParams.model_validate({"role": "source", "template": "{}", **section})
     return Given(section, sides, validated(listed_by_layout("images", params=params)))
 
