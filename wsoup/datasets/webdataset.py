@@ -6,6 +6,7 @@ by words in their names, or else one split. They are read by offset and never un
 """
 
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ from wsoup.datasets.shape import named_like_splits
 from wsoup.datasets.tables import listing_of
 from wsoup.datasets.walk import SPLIT_FOLDERS, has_photos, require_folder, stripped_lines, subfolders
 from wsoup.disk.files import shown
-from wsoup.disk.tar_files import Entry, entries, held, place_of
+from wsoup.disk.tar_files import Entry, entries, place_of
 
 LABELS = (".cls", ".json", ".txt")
 """What says the class of an image, the first that is there and does."""
@@ -159,6 +160,11 @@ def read_shards(
 
 def _samples(shard: Path, *, others: Counter[str], may_lack: bool) -> Iterator[tuple[Entry, str]]:
     """Each image of a shard with its label; of what lies under a key without one, the endings are counted."""
+    with open(shard, "rb") as opened:
+        yield from _labelled(shard, opened.fileno(), others=others, may_lack=may_lack)
+
+
+def _labelled(shard: Path, opened: int, *, others: Counter[str], may_lack: bool) -> Iterator[tuple[Entry, str]]:
     for key, files in _by_key(shard):
         images = [kind for kind in files if kind in IMAGE_SUFFIXES]
         if len(images) > 1:
@@ -166,7 +172,9 @@ def _samples(shard: Path, *, others: Counter[str], may_lack: bool) -> Iterator[t
         if not images:
             others.update([*files])
             continue
-        label = next(filter(None, (_label(shard, files[kind], kind=kind) for kind in LABELS if kind in files)), "")
+        label = next(
+            filter(None, (_label(opened, files[kind], kind=kind, shard=shard) for kind in LABELS if kind in files)), ""
+        )
         if not label and not may_lack:
             raise DataError(f"{shard}: image {shown(key)!r} has no label; expected {shown(key)}.cls beside it")
         yield files[images[0]], label
@@ -190,9 +198,9 @@ def _by_key(shard: Path) -> Iterator[tuple[str, dict[str, Entry]]]:
         yield key, files
 
 
-def _label(shard: Path, entry: Entry, *, kind: str) -> str:
+def _label(opened: int, entry: Entry, *, kind: str, shard: Path) -> str:
     """What a file says of the class; "" if it says nothing."""
-    data = held(str(shard), place=place_of(entry), largest=LARGEST_LABEL) or b""
+    data = os.pread(opened, min(entry.size, LARGEST_LABEL), entry.offset)
     try:
         text = data.decode("utf-8-sig").strip()
         if kind != ".json":

@@ -10,7 +10,7 @@ import os
 import re
 import tarfile
 from collections.abc import Iterator
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 from wsoup.base.errors import DataError, one_line
 
@@ -50,7 +50,7 @@ def entries(path: str) -> Iterator[Entry]:
     try:
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
-            for entry in _entries(file, size=size):
+            for entry in _entries(file.fileno(), size=size):
                 if entry.offset + entry.size > size:
                     raise ValueError(f"it is cut off within {entry.name!r}")
                 yield entry
@@ -59,36 +59,54 @@ def entries(path: str) -> Iterator[Entry]:
         raise DataError(one_line(f"{path} is no whole tar archive after {last} ({error}); {AGAIN}")) from None
 
 
-def _entries(file: BinaryIO, *, size: int) -> Iterator[Entry]:
-    """All regular files; raises as tarfile and int do."""
+def _entries(file: int, *, size: int) -> Iterator[Entry]:
+    """All regular files of an open archive; raises as tarfile and int do."""
     offset = 0
     extended: dict[str, str] = {}
     while True:
-        file.seek(offset)
-        header = file.read(BLOCK)
+        header = os.pread(file, BLOCK, offset)
         if len(header) < BLOCK:
             raise ValueError("it has no end")
         if not header.strip(b"\0"):
             return
-        info = tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape")
-        length = int(extended.get("size", info.size))
+        name, length, kind = _parsed(header)
+        length = int(extended.get("size", length))
         # Whatever the header of a folder or of a link says, no bytes follow it.
-        if length < 0 or info.type in (tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE):
+        if length < 0 or kind in (tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE):
             length = 0
         offset += BLOCK
-        kind = info.type
         if kind in (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK):
             if length > LONGEST_HEADER or offset + length > size:
                 raise ValueError(f"a header of {length:,} bytes")
             if kind == tarfile.XHDTYPE:
-                extended |= _records(file.read(length))
+                extended |= _records(os.pread(file, length, offset))
             elif kind == tarfile.GNUTYPE_LONGNAME:
-                extended["path"] = file.read(length).rstrip(b"\0").decode("utf-8", "surrogateescape")
+                extended["path"] = os.pread(file, length, offset).rstrip(b"\0").decode("utf-8", "surrogateescape")
         else:
             if kind in (tarfile.REGTYPE, tarfile.AREGTYPE) and "GNU.sparse.major" not in extended:
-                yield Entry(extended.get("path", info.name), offset, length)
+                yield Entry(extended.get("path", name), offset, length)
             extended = {}
         offset += -(-length // BLOCK) * BLOCK
+
+
+def _parsed(header: bytes) -> tuple[str, int, bytes]:
+    """Name, size and kind of an entry; `tarfile.TarInfo.frombuf`, which reads all fields, takes ten times as long."""
+    said = _number(header[148:156])
+    # Of the bytes with the sum itself as eight spaces.
+    if said != sum(header) - sum(header[148:156]) + 8 * ord(" "):
+        raise ValueError("bad checksum")
+    name = header[:100].partition(b"\0")[0]
+    prefix = header[345:500].partition(b"\0")[0]
+    if prefix and header[257:263] == b"ustar\0":
+        name = prefix + b"/" + name
+    return name.decode("utf-8", "surrogateescape"), _number(header[124:136]), header[156:157]
+
+
+def _number(field: bytes) -> int:
+    """A number in octal digits or, after a set bit, in binary."""
+    if field[0] == 0x80:
+        return int.from_bytes(field[1:], "big")
+    return int(field.partition(b"\0")[0].strip() or b"0", 8)
 
 
 def _records(data: bytes) -> dict[str, str]:
@@ -123,5 +141,4 @@ def held(path: str, *, place: str, largest: int) -> bytes | None:
     with open(path, "rb") as file:
         if offset + size > os.fstat(file.fileno()).st_size:
             return None
-        file.seek(offset)
-        return file.read(size)
+        return os.pread(file.fileno(), size, offset)
