@@ -132,7 +132,7 @@ class DatasetParams(Section):
     a line, key, tab, class. `wsoup texts match` proposes it; under candidates.watch."""
     templates: Place | None = None
     """A file of this dataset's own prompt templates, one a line, each with one {}, for a row of each dataset's own;
-    under candidates.watch; null: its template alone."""
+    under candidates.watch, or among the images that `watch` names; null: its template alone."""
     baseline_template: Annotated[Text, AfterValidator(checked)] | None = None
     """The template of the GPT rows; the prompt ensemble takes its ending, too; null: template. The authors' GPT texts
     all begin with "a photo of a" (gpt_helpers.py:187), and UCF's classes are "a type of action" there (:53)."""
