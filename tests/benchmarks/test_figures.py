@@ -1,0 +1,86 @@
+"""README's figures are those that the commands beside them printed, and the tables of soups are by hand's."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from project import ROOT
+
+from benchmarks import authors_counts, soups
+from benchmarks.heads.photos import PhotoSet
+
+NOTES = ROOT / "docs/notes"
+PRINTED = (NOTES / "readme_figures.md", NOTES / "authors_counts.md", ROOT / "reports/verdict.json")
+"""What commands that README names printed or wrote."""
+OF_NO_COMMAND = {"6.1", "0.7", "1.0"}
+"""Size of .venv on a disk, and the paper's own figures of finetuning."""
+
+
+def figures(text: str) -> set[str]:
+    """Numbers with a point."""
+    return set(re.findall(r"(?<![\w./-])\d+\.\d+(?![\w/])", text))
+
+
+def test_the_page_of_the_authors_counts_is_what_its_command_prints():
+    assert (NOTES / "authors_counts.md").read_text().endswith(f"\n\n{authors_counts.page()}\n")
+
+
+def test_readme_has_no_figure_that_a_command_did_not_print():
+    """Up to the digits that README shows; a block of `wsoup compare` is of the run that the text above it names."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = re.sub(r"```(python|bash)\n.*?```|```text\n[^`]*95% interval.*?```", "", readme, flags=re.DOTALL)
+    known: set[str] = set()
+    for page in PRINTED:
+        for figure in figures(page.read_text(encoding="utf-8")):
+            known |= {figure, f"{float(figure):.1f}"}
+    assert figures(text) - known - OF_NO_COMMAND == set()
+    assert len(figures(text)) > 20
+
+
+def test_whichs_figures_are_the_authors_counts():
+    text = (ROOT / "docs/which.md").read_text(encoding="utf-8")
+    printed = figures((NOTES / "authors_counts.md").read_text(encoding="utf-8"))
+    assert figures(text) <= {f"{float(figure):.1f}" for figure in printed}
+
+
+def photo_set(name: str, names: list[str]) -> PhotoSet:
+    labels = torch.arange(40) % len(names)
+    return PhotoSet(name, names, torch.ones(40, 2), labels, {}, 1.0, {"model": "m", "pretrained": None})
+
+
+def test_shots_are_of_each_class_and_differ_by_draw():
+    photos = photo_set("pets", ["cat", "dog"])
+    first, again, other = (soups.shots(photos, draw) for draw in (0, 0, 1))
+    assert first.tolist() == again.tolist() != other.tolist()
+    assert torch.bincount(photos.labels[first]).tolist() == [soups.SHOTS, soups.SHOTS]
+
+
+@pytest.mark.parametrize("row", ["held_out", "64 random words"])
+def test_targets_are_averaged_over_their_sources_and_styles_are_told_from_other_classes(row):
+    """Two styles of pets and one set of cars: 3 of 4 and 1 of 4 images where the source is another style."""
+    classes = {"photo": ["cat", "dog"], "sketch": ["cat", "dog"], "cars": ["bus"]}
+    many, few = np.array([1.0, 1, 1, 0]), np.array([0.0, 0, 0, 1])
+    made = []
+    for draw in (0, 1):
+        rows = {each: {"sketch": few, "cars": few} for each, _ in soups.COMPARED}
+        rows |= {each: {"sketch": few, "cars": few} for _, each in soups.COMPARED}
+        rows["held_out"] = {"sketch": many, "cars": few}
+        made.append(soups.Searched("photo", draw, rows, {"ranking": 3.0}))
+        to_pets = {each: {"sketch": few, "photo": few} for each in rows}
+        made.append(soups.Searched("cars", draw, to_pets, {"ranking": 5.0}))
+    right = soups.on_targets(made, row=row, counts=lambda source, target: True)
+    expected = (many + few) / 2 if row == "held_out" else few
+    assert right["sketch"].tolist() == [expected.tolist()] * 2
+    every, styles, others = soups.tables(made, classes=classes)
+    assert re.search(r"\| held_out minus 64 random words \| \+50\.00 \[", styles)
+    assert re.search(r"\| held_out minus 64 random words \| \+0\.00 \[", others)
+    assert re.search(r"\| held_out minus 64 random words \| \+8\.33 \[", every)
+    assert soups.costs(made) == "Processor seconds of one source: ranking 4."
+
+
+def test_a_gains_figure_of_readme_is_there():
+    assert Path(ROOT / "docs/gains.svg").stat().st_size > 10_000
