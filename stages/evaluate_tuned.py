@@ -45,6 +45,8 @@ def main(owner: Owner, method: str) -> None:
     # Checked before training, too; a template of a target may have changed since, for which no training runs again.
     check_templates(tune, {test.name: test.template for test in tests}, source=run.source, tokenizer=encoder.tokenizer)
     trained = config["params"]
+    if not tune.keeps_texts:
+        material = material.without_templates()
     seeing = plan_seen(run, tuned, tests=tests, batch_size=batch_size)
     # The id of its encoder is in the keys of resume state, so each seed has its own.
     runs = {seed: replace(run, encoder=model) for seed, model in tuned.items()}

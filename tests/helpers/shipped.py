@@ -1,4 +1,4 @@
-"""What ships as params.yaml, and the keys that it lacks: a half-done change of a section, found before any test runs."""
+"""The keys that what ships as params.yaml lacks: a half-done change of a section, found before any test runs."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ from project import ROOT
 from wsoup.base.errors import LONGEST, ParamsError, WsoupError
 from wsoup.params import reading
 from wsoup.pipeline.params import load_params, parse_params
-from wsoup.pipeline.profile_demo import demo
-from wsoup.pipeline.profile_templates import filled
+from wsoup.pipeline.profiles.demo import demo
+from wsoup.pipeline.profiles.templates import filled
 
 QUIET = [HealthCheck.function_scoped_fixture]
 

@@ -14,12 +14,12 @@ from repository import make_dvc_folder
 
 from wsoup.base.errors import ParamsError
 from wsoup.params.graph import read_graph
-from wsoup.pipeline.machine import Machine, machine_of
-from wsoup.pipeline.need import Need
-from wsoup.pipeline.needs import Needs
 from wsoup.pipeline.params import parse_params
-from wsoup.pipeline.plan import START, Planned, hours, plan, too_large
-from wsoup.pipeline.profile_paper import Paper
+from wsoup.pipeline.planning.machine import Machine, machine_of
+from wsoup.pipeline.planning.need import Need
+from wsoup.pipeline.planning.needs import Needs
+from wsoup.pipeline.planning.plan import START, Planned, hours, plan, too_large
+from wsoup.pipeline.profiles.paper import Paper
 from wsoup.pipeline.status import reasons
 
 
@@ -207,7 +207,7 @@ def test_a_plan_divides_work_as_the_stages_do():
     """It does not import them, and with them torch, so it has copies of their sizes."""
     from wsoup.evaluate import class_means, seen
     from wsoup.images import embed
-    from wsoup.pipeline import needs, needs_tuned
+    from wsoup.pipeline.planning import needs, needs_tuned
 
     assert needs.CLASS_PROMPTS == class_means.CLASS_PROMPTS
     assert needs.BATCHES_PER_SHARD == embed.BATCHES_PER_SHARD

@@ -71,6 +71,11 @@ def test_results_are_what_was_run_then_the_answer(loop):
     assert shown.startswith(f"Run on {sum(record.images.values())} test images of 3 datasets. Encoder: tiny-clip / ")
     assert not any("\n" in sentence or sentence.startswith(" ") for sentence in record.answer)
     assert record.answer[0].endswith("."), "sentences, not lines"
+    as_json = json.loads(loop.run("wsoup", "results", "--json"))
+    assert as_json == record.model_dump(mode="json"), "data alone"
+    of_class_name = as_json["metrics"]["pretrained"]["class_name"]
+    assert 0 <= of_class_name["calibration_error"]["source"] <= 1
+    assert of_class_name["log_likelihood"]["xd"] < 0
     everything = loop.run("wsoup", "results", "--all")
     assert everything.startswith("\n".join(printed([what_was_run(record), *record.answer], record.accuracy)))
     assert "# Is it more than noise?" in everything

@@ -1,5 +1,6 @@
 """What a finished run says: `wsoup results` and `report` on the last one, `compare` on two."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,10 @@ from wsoup.cli.common import Force, check_ending, claim, require_pipeline_folder
 Everything = Annotated[bool, typer.Option("--all", help="All tables and rows, not only the answer.")]
 
 
-def results_command(everything: Everything = False) -> None:
+def results_command(
+    everything: Everything = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the record of the run as JSON: every row.")] = False,
+) -> None:
     """Show the last run's answer: what its soup gains, what finetuning adds, and whether that is more than noise."""
     from wsoup.report.compare import edited, uncommitted
     from wsoup.report.first_run import worked
@@ -22,6 +26,9 @@ def results_command(everything: Everything = False) -> None:
     require_pipeline_folder()
     with as_written():
         record = load_record(here)
+        if as_json:
+            print(json.dumps(record.model_dump(mode="json"), indent=1))
+            return
         # Where the question is what a soup changes, the sentences have the figures already.
         asks_which = record.params["report"].get("question") == "photos"
         accuracy = record.accuracy if asks_which or everything else []

@@ -23,6 +23,8 @@ LARGEST = 1 << 26
 """Largest soup file, in bytes: it may come from anywhere. One of a thousand members has a megabyte."""
 MADE_BY = "wsoup.word_soup and the like, or `dvc repro soup`"
 """Where soups are from: a file that is missing or wrong may be a caller's own, or a stage's."""
+NOT_SELECTED = "templates"
+"""The kind of a soup of templates that nobody selected, with any encoder."""
 Template = Annotated[Words, AfterValidator(prompts.checked)]
 """A prompt template as an argument: text with one ``{}``."""
 
@@ -63,7 +65,7 @@ class Soup:
     """Texts that all classes share; their features are averaged (centroid), or their scores (score mean).
 
     Attributes:
-        kind: a kind of params.yaml (``greedy``, ``chains``, ...), or ``class_name``, ``upper_bound``.
+        kind: a kind of params.yaml (``greedy``, ``chains``, ...), or ``class_name``, ``upper_bound``, ``templates``.
         seed: of the few-shot images it was selected on; None: all seeds together (`load_seeds`).
         template: prompt template of the source dataset, with one ``{}``.
         encoder: id of the encoder it was selected with.
@@ -112,7 +114,7 @@ class Soup:
         """Prompt templates with one ``{}`` for the class name, as `open_clip.build_zero_shot_classifier` takes them.
 
         Args:
-            template: of another dataset (default: the soup's).
+            template: of another dataset (default: the soup's); a member that is a template itself has no use for it.
             place: placeholder of the class name.
         """
         # All other braces are doubled, since users of a template call `str.format`. Until then a character that no

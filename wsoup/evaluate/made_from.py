@@ -14,7 +14,7 @@ from wsoup.base.errors import ParamsError
 from wsoup.base.validation import nearest
 from wsoup.core.modes import SEES_IMAGES, WEIGHINGS
 from wsoup.disk.files import PRETRAINED
-from wsoup.evaluate.rows import CLASS_NAME, GIVEN, Method, methods, shown_soup
+from wsoup.evaluate.rows import CLASS_NAME, GIVEN, TEMPLATES, Method, methods, shown_soup, template_method
 from wsoup.params.graph import Graph
 
 IMAGES = "artifacts/embeddings/pretrained"
@@ -103,6 +103,8 @@ def made_from(variant: str, row: str, *, params: Mapping[str, Any]) -> MadeFrom:
             used[shown_soup(soups)] = None
     elif row == GIVEN:
         keys.append("evaluate.texts")
+    elif row.endswith(TEMPLATES):
+        keys += template_method(row.removesuffix(TEMPLATES)).keys
     else:
         known = [method.name for method in methods(list(soups))]
         raise ParamsError(f"there is no row {row!r}; {nearest(row, known=known)}")

@@ -10,6 +10,7 @@ from wsoup.core.class_texts import ClassTexts
 from wsoup.core.soup import Soup
 from wsoup.runtime.progress import progress
 from wsoup.texts.encoder import PromptEncoder
+from wsoup.texts.templates import encode_members
 from wsoup.texts.tokens import check_fits
 
 
@@ -19,11 +20,9 @@ def member_texts(of: Soup, *, template: str, class_names: Sequence[str], text_en
     Raises:
         PoolError: a text does not fit the model's context after a class.
     """
-    stems = prompts.stems(prompts.checked(template), class_names)
     step = "it would be cut; shorten the class name or the template"
-    check_fits(of.texts, stems=stems, tokenizer=text_encoder.tokenizer, step=step)
-    endings = [prompts.ending(text, period=True) for text in of.texts]
-    return text_encoder.encode_grid(stems, endings)
+    check_fits(of.texts, template=template, class_names=class_names, tokenizer=text_encoder.tokenizer, step=step)
+    return encode_members(text_encoder, of.texts, template=prompts.checked(template), class_names=class_names)
 
 
 def soup_texts(of: Soup, *, template: str, class_names: Sequence[str], text_encoder: PromptEncoder) -> ClassTexts:

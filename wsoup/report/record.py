@@ -38,6 +38,7 @@ class Record(BaseModel):
         soup, mode, members: the run's soup, how it is judged, and its texts, all seeds.
         images: dataset -> number of test images; empty in older records.
         rows: variant -> row -> source, xd, dg and their deviations over seeds, per cent.
+        metrics: variant -> row -> metric -> source, xd, dg; empty in older records.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -51,6 +52,7 @@ class Record(BaseModel):
     members: list[str]
     images: dict[str, int] = {}
     rows: dict[str, dict[str, dict[str, float]]]
+    metrics: dict[str, dict[str, dict[str, dict[str, float]]]] = {}
 
     @classmethod
     def parse(cls, text: str, *, origin: str) -> Record:

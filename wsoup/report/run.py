@@ -16,7 +16,7 @@ from wsoup.finetune.params import without_soup
 from wsoup.params.reading import read_yaml
 from wsoup.params.section import parse
 from wsoup.report import plots, plots_landscape, plots_training
-from wsoup.report.accuracy import averages, finetuned_table, paper_tables, zero_shot_table
+from wsoup.report.accuracy import averages, finetuned_table, other_metrics, paper_tables, zero_shot_table
 from wsoup.report.answer import RunAnswer, judge_run, metrics
 from wsoup.report.base_to_new import base_to_new
 from wsoup.report.counts import counts
@@ -59,6 +59,7 @@ class FinishedRun:
             members=members,
             images={name: about["n_images"] for name, about in self.results.facts.items()},
             rows=averages(self.results),
+            metrics=other_metrics(self.results),
         )
 
 

@@ -1,11 +1,14 @@
-"""One figure of a run as an SVG file, legible on light and on dark ground: for a README, slides or a paper."""
+"""One figure as an SVG file, legible on light and on dark ground: for a README, slides or a paper."""
 
 import hashlib
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import vl_convert
 
+from wsoup.base import project
 from wsoup.base.errors import MissingError, ParamsError
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
@@ -65,7 +68,18 @@ def write_figure(path: str | Path, *, name: str, root: str | Path = ".") -> Path
     points = store.read_json(store.require(data, made_by="report"))
     if not points:
         raise MissingError(f"{data} is empty: this run has nothing to draw in figure {name}")
-    specification: dict[str, Any] = figure(name, points)
+    return _write(path, figure(name, points))
+
+
+def write_points(path: str | Path, points: Sequence[Mapping[str, object]], *, name: str) -> Path:
+    """Write a figure that a command draws and no run has, as SVG: its template lies in data/figures."""
+    template = project.file(f"data/figures/{name}.json").read_text(encoding="utf-8")
+    specification: dict[str, Any] = json.loads(template)
+    specification["data"] = {"values": list(points)}
+    return _write(path, specification)
+
+
+def _write(path: str | Path, specification: dict[str, Any]) -> Path:
     # The page has other colours, because it knows whether its reader prefers dark; a picture in a README does not.
     specification["config"] = COLOURS
     if specification.get("width") == "container":

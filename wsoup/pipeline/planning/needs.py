@@ -15,10 +15,10 @@ from wsoup.datasets import manifest
 from wsoup.datasets.paper import paper_dataset
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
-from wsoup.pipeline.need import Need
-from wsoup.pipeline.needs_tuned import seen, trained
 from wsoup.pipeline.params import Params
-from wsoup.pipeline.tower_sizes import Towers
+from wsoup.pipeline.planning.need import Need
+from wsoup.pipeline.planning.needs_tuned import seen, trained
+from wsoup.pipeline.planning.tower_sizes import Towers
 from wsoup.search.candidates import pools
 from wsoup.search.grow.kind import Growth
 from wsoup.towers import config as models
@@ -125,7 +125,7 @@ class Needs:
             case "finetune":
                 return self._trained(item)
             case "evaluate":
-                templates = TEMPLATES if evaluate.ensemble else 0
+                templates = TEMPLATES if evaluate.has_ensemble else 0
                 return self._encoded(self._members(evaluate.baseline_m) + templates, rows=self._rows())
             case "evaluate_tuned":
                 return self._tuned(item)

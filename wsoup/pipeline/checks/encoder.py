@@ -14,8 +14,8 @@ from wsoup.core import prompts
 from wsoup.evaluate.baselines import gpt_prompts
 from wsoup.finetune.student import check_model
 from wsoup.params.inputs import ClassTextFile, DatasetParams, EncoderParams
-from wsoup.pipeline.downloads import missing_weights
-from wsoup.pipeline.finding import Finding
+from wsoup.pipeline.checks.downloads import missing_weights
+from wsoup.pipeline.checks.finding import Finding
 from wsoup.pipeline.params import Params
 from wsoup.search.candidates import pools
 from wsoup.texts.coverage import read_tower
@@ -101,13 +101,15 @@ def long_texts(params: Params, *, class_names: Sequence[str]) -> Iterator[str]:
                 texts[pool] = pools.texts_of_pool(candidates, pool)
     except WsoupError:  # a missing pool or model is reported elsewhere
         return
-    stems = prompts.stems(params.datasets[params.source].template, class_names)
+    template = params.datasets[params.source].template
     for pool, pool_texts in texts.items():
-        for stem, text in too_long(pool_texts, stems=stems, tokenizer=tokenizer):
+        for name, text in too_long(pool_texts, template=template, class_names=class_names, tokenizer=tokenizer):
             shown = one_line(text, limit=160)
-            after = one_line(stem, limit=160)
+            where = f"after {one_line(prompts.stem(template, name), limit=160)!r}"
+            if prompts.is_template(text):
+                where = f"with class name {one_line(name, limit=160)!r}"
             yield (
-                f"candidates.{pool}: {shown!r} does not fit the model's context after {after!r}; "
+                f"candidates.{pool}: {shown!r} does not fit the model's context {where}; "
                 "shorten it or leave it out, or set candidates.on_long_text: skip"
             )
 

@@ -1,5 +1,6 @@
 """The paper's params.yaml: its datasets, encoder and methods, and what the user's files add to it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,12 +10,25 @@ from wsoup.datasets.paper import PAPER
 from wsoup.paper.settings import Settings
 from wsoup.paper.tables import ENCODERS, single_texts
 from wsoup.pipeline.params import covers
-from wsoup.pipeline.profile_methods import methods_of, sections_of
-from wsoup.pipeline.profile_templates import filled, template
+from wsoup.pipeline.profiles.methods import methods_of, sections_of
+from wsoup.pipeline.profiles.templates import filled, template
 from wsoup.search.pools.lists import texts_of, waffle_texts
 
 DESCRIPTOR_SOUPS = ("soups.descriptor", "soups.descriptor_sample")
 """Keys removed from the template if there are no descriptors."""
+SENTENCES = {
+    "imagenet": "imagenet_prompts_full.json",
+    "caltech101": "cal_prompts_full.json",
+    "oxford_pets": "pets_prompts_full.json",
+    "stanford_cars": "cars_prompts_full.json",
+    "oxford_flowers": "flower_prompts_full.json",
+    "food101": "food_prompts_full.json",
+    "fgvc_aircraft": "airplane_prompts_full.json",
+    "sun397": "sun_prompts_full.json",
+    "dtd": "texture_prompts_full.json",
+    "ucf101": "ucf_prompts_full.json",
+}
+"""CuPL's published file of each dataset (sarahpratt/CuPL, all_prompts/full_prompts), which has none for EuroSAT."""
 FAST_BF16 = "# fp32 | bf16 (fast on this processor; docs/performance.md) |"
 """What the comment of `encoder.precision` says on such a processor."""
 NEEDS = """\
@@ -56,6 +70,8 @@ class Paper:
         fewshot_pickles: folder with CoOp's ``shot_16-seed_<k>.pkl``, the authors' draws of ImageNet; None draws anew.
         model: open_clip's name of one of the paper's encoders, or of any other, whose rows are marked.
         pretrained: its tag in open_clip, or a weights file; None: the paper's weights for the model.
+        sentences: folder with CuPL's published files (`SENTENCES`), for its row, and their files of pairs; None leaves
+            the row out.
     """
 
     data_root: str
@@ -67,6 +83,7 @@ class Paper:
     fewshot_pickles: str | None = None
     model: str | None = None
     pretrained: str | None = None
+    sentences: str | None = None
 
     def text(self) -> str:
         """The file; raises as `values`."""
@@ -104,6 +121,8 @@ class Paper:
                     method["tune"] = method["tune"] | {"words": self.words}
         values |= self._encoder()
         values |= self._waffle()
+        if self.sentences is not None:
+            values |= self._sentences(self.sentences, datasets=datasets)
         if gpt is None:
             return values | dict.fromkeys(DESCRIPTOR_SOUPS)
         values["candidates.descriptors.paths"] = [f"{gpt}/descriptors_imagenet.json"]
@@ -142,6 +161,34 @@ class Paper:
         if Path(self.waffle).is_file():
             waffle_texts(self.waffle)  # raises at once for the authors' file of torch
         return {"candidates.waffle": self.waffle, "candidates.watch": watch}
+
+    def _sentences(self, folder: str, *, datasets: Mapping[str, dict[str, object]]) -> dict[str, object]:
+        """Set the sentences of every dataset that CuPL has, each with its file of pairs if there is one.
+
+        Raises:
+            ParamsError: the folder is not where DVC watches descriptors, or has none of the files.
+        """
+        watch = folder if self.gpt_descriptors is None else self.gpt_descriptors
+        if not covers(watch, folder):
+            raise ParamsError(
+                f"--sentences {folder} must lie in the folder of --gpt-descriptors, {watch}, which DVC watches: copy "
+                "it there"
+            )
+        if not any((Path(folder) / file).is_file() for file in SENTENCES.values()):
+            raise ParamsError(
+                f"--sentences {folder} has none of CuPL's files, such as {SENTENCES['stanford_cars']}; they are in "
+                "all_prompts/full_prompts of github.com/sarahpratt/CuPL"
+            )
+        for name, section in datasets.items():
+            of_classes = "imagenet" if PAPER.get(name, PAPER["imagenet"]).gpt == "imagenet" else name
+            file = Path(folder) / SENTENCES.get(of_classes, "")
+            if not file.is_file():
+                continue
+            section["sentences"] = str(file)
+            pairs = file.with_suffix(".names.txt")
+            if pairs.is_file():
+                section["names"] = str(pairs)
+        return {"candidates.watch": watch}
 
     @staticmethod
     def _words(path: str) -> dict[str, object]:

@@ -12,9 +12,10 @@ from pathlib import Path
 from wsoup.base.errors import MissingError, ModelError, PoolError, WsoupError
 from wsoup.disk.files import Artifacts
 from wsoup.finetune.tune_params import TuneParams
-from wsoup.pipeline.hidden import hidden_from_dvc
+from wsoup.pipeline.checks.hidden import hidden_from_dvc
 from wsoup.pipeline.params import Params
 from wsoup.search.candidates import gpt, pools
+from wsoup.search.candidates.templates import templates_of
 from wsoup.search.pools import lists
 from wsoup.towers import config as model_config
 
@@ -38,6 +39,7 @@ def problems(params: Params) -> Iterator[WsoupError]:
             yield error
     yield from _shortages(params, sizes=sizes)
     yield from _gpt_files(params)
+    yield from _template_files(params)
     for dataset in params.datasets.values():
         yield from hidden_from_dvc(dataset.root)
     yield from _model(params)
@@ -96,6 +98,20 @@ def _gpt_files(params: Params) -> Iterator[WsoupError]:
             gpt.read_descriptors(path, wording=wording)
         except MissingError as error:
             if not Artifacts().evaluated.exists() and not _made_by_dvc(path):
+                yield error
+        except WsoupError as error:
+            yield error
+
+
+def _template_files(params: Params) -> Iterator[WsoupError]:
+    """Files of templates that are missing or cannot be read."""
+    files = set(params.evaluate.template_files.values())
+    files |= {dataset.templates for dataset in params.datasets.values() if dataset.templates}
+    for path in sorted(files):
+        try:
+            templates_of(path)
+        except MissingError as error:
+            if not Artifacts().templates.exists() and not _made_by_dvc(path):
                 yield error
         except WsoupError as error:
             yield error

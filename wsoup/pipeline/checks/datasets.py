@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from wsoup.base import remote
 from wsoup.base.class_names import shared_names
 from wsoup.base.errors import DataError, WsoupError
+from wsoup.base.folder_names import key
 from wsoup.base.templates import oddity
 from wsoup.datasets import digests, manifest, paper
 from wsoup.datasets.copies import OF_PAPER, mistakes
@@ -29,9 +30,9 @@ from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.images.decode import load_rgb
 from wsoup.params.inputs import ClassTextFile, DatasetParams
-from wsoup.pipeline.finding import Finding
-from wsoup.pipeline.findings_cache import cached_findings, encoder_inputs
-from wsoup.pipeline.hidden import replaced_by_dvc
+from wsoup.pipeline.checks.finding import Finding
+from wsoup.pipeline.checks.findings_cache import cached_findings, encoder_inputs
+from wsoup.pipeline.checks.hidden import replaced_by_dvc
 from wsoup.pipeline.params import Params, covers
 from wsoup.runtime.threads import cores
 from wsoup.search.candidates import gpt_classes
@@ -170,15 +171,16 @@ def _undecodable(listing: Listing, *, paths: list[str]) -> list[str]:
 
 
 def _odd_names(class_names: list[str], *, layout: str) -> Iterator[str]:
-    """Class names of several classes, or that differ only in case, or that are not words: ``HerbaceousVegetation``."""
+    """Class names of several classes, that no reader tells apart, or that are not words: ``HerbaceousVegetation``."""
     shared = shared_names(class_names)
     if shared:
         yield shared
     distinct = set(class_names)
-    count = Counter(name.casefold() for name in distinct)
-    same = sorted(name for name in distinct if count[name.casefold()] > 1)
+    count = Counter(key(name) for name in distinct)
+    same = sorted(name for name in distinct if count[key(name)] > 1)
     if same:
-        yield f"class names {some(same, limit=10)} differ only in upper and lower case; if they are one, merge them"
+        listed = some(same, limit=10)
+        yield f"class names {listed} differ in case, separators or blanks alone; if they are one, merge them"
     # The paper's names are as they are.
     if layout.startswith("coop"):
         return
@@ -237,7 +239,7 @@ def _long_class_texts(
     name: str, *, given: ClassTextFile, params: Params, of_classes: Mapping[str, Sequence[str]]
 ) -> Iterator[Finding]:
     # Imported here, because torch and open_clip take three seconds.
-    from wsoup.pipeline.check_encoder import long_class_texts
+    from wsoup.pipeline.checks.encoder import long_class_texts
 
     for problem in long_class_texts(given, section=params.datasets[name], params=params, of_classes=of_classes):
         yield Finding("error", name, problem)
@@ -245,7 +247,7 @@ def _long_class_texts(
 
 def _long_texts(params: Params, *, class_names: list[str]) -> Iterator[Finding]:
     # Imported here, because torch and open_clip take three seconds.
-    from wsoup.pipeline.check_encoder import long_texts
+    from wsoup.pipeline.checks.encoder import long_texts
 
     for problem in long_texts(params, class_names=class_names):
         yield Finding("error", "", problem)

@@ -4,8 +4,8 @@ import math
 
 from wsoup.finetune.params import FinetuneParams, MethodParams
 from wsoup.finetune.tune_params import BlocksTune, ImageAdapterTune, LastBlocksTune
-from wsoup.pipeline.need import Need
-from wsoup.pipeline.tower_sizes import Towers
+from wsoup.pipeline.planning.need import Need
+from wsoup.pipeline.planning.tower_sizes import Towers
 
 SEEDS_AT_ONCE = 3
 """As in `wsoup.evaluate.seen`, which a plan does not import."""

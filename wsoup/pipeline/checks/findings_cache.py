@@ -14,8 +14,8 @@ from pathlib import Path
 from wsoup.base.errors import MismatchError, MissingError
 from wsoup.disk import cache_folder, code, store
 from wsoup.disk.checked import read_checked, write_checked
-from wsoup.pipeline.downloads import downloaded
-from wsoup.pipeline.finding import Finding
+from wsoup.pipeline.checks.downloads import downloaded
+from wsoup.pipeline.checks.finding import Finding
 from wsoup.pipeline.params import Params
 
 OPTIONAL = ("timm", "transformers", "dvc")

@@ -5,11 +5,11 @@ from pathlib import Path
 
 from wsoup.base.errors import one_line
 from wsoup.params.graph import DVC_YAML
-from wsoup.pipeline.finding import Finding, in_order
-from wsoup.pipeline.findings_cache import cached_findings, digest_of, encoder_inputs
+from wsoup.pipeline.checks.finding import Finding, in_order
+from wsoup.pipeline.checks.findings_cache import cached_findings, digest_of, encoder_inputs
+from wsoup.pipeline.checks.looked_at import stamps
+from wsoup.pipeline.checks.missing_keys import missing_keys
 from wsoup.pipeline.lock_file import LOCK, damaged
-from wsoup.pipeline.looked_at import stamps
-from wsoup.pipeline.missing_keys import missing_keys
 from wsoup.pipeline.params import Params
 
 
@@ -32,9 +32,9 @@ def without_model(params: Params, *, deep: bool) -> list[Finding]:
 def _without_model(params: Params, *, deep: bool) -> Iterator[Finding]:
     # Imported here, because where nothing has changed nothing is looked at.
     from wsoup.paper import coverage
-    from wsoup.pipeline import preflight
-    from wsoup.pipeline.check_datasets import dataset
-    from wsoup.pipeline.check_roles import foreign_targets
+    from wsoup.pipeline.checks import preflight
+    from wsoup.pipeline.checks.datasets import dataset
+    from wsoup.pipeline.checks.roles import foreign_targets
 
     for name in params.datasets:
         yield from dataset(name, params=params, deep=deep)
@@ -68,6 +68,6 @@ def _errors(texts: Iterable[str]) -> Iterator[Finding]:
 
 def _encoder(params: Params) -> Iterator[Finding]:
     # Imported here, because torch and open_clip take three seconds.
-    from wsoup.pipeline.check_encoder import encoder
+    from wsoup.pipeline.checks.encoder import encoder
 
     yield from encoder(params)

@@ -1,7 +1,7 @@
 """The toy world's params.yaml."""
 
-from wsoup.pipeline.profile_methods import methods_of, sections_of
-from wsoup.pipeline.profile_templates import filled, template
+from wsoup.pipeline.profiles.methods import methods_of, sections_of
+from wsoup.pipeline.profiles.templates import filled, template
 
 HEAD = """\
 # The toy world with more finetuned methods (`wsoup profile demo --methods {group}`): see data/toy/methods.yaml.

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from wsoup.base.errors import WsoupError
 from wsoup.datasets import manifest, roles
-from wsoup.pipeline.finding import Finding
+from wsoup.pipeline.checks.finding import Finding
 from wsoup.pipeline.params import Params
 
 

@@ -16,9 +16,9 @@ from wsoup.datasets.shape import shape_of
 from wsoup.datasets.walk import require_folder, subfolders
 from wsoup.params.inputs import EncoderParams
 from wsoup.params.reading import parse_yaml
-from wsoup.pipeline import profile_list
 from wsoup.pipeline.params import parse_params
-from wsoup.pipeline.profile_templates import filled, template
+from wsoup.pipeline.profiles import listed
+from wsoup.pipeline.profiles.templates import filled, template
 
 TEMPLATE = "a photo of a {}."
 MODEL = "ViT-B-32"
@@ -66,13 +66,14 @@ def own(
         MissingError, DataError: no such folder, no training images, or more than one source.
         ParamsError: a value that params.yaml would refuse.
     """
-    if profile_list.is_listed(images):
+    if listed.is_listed(images):
         return _of_list(images, encoder=encoder, fraction=test_fraction, classes=classes, names_file=names_file)
     roots = _named(_image_roots(images))
     source, source_root = next(iter(roots.items()))
     sides = division.sides(source_root, fraction=test_fraction)
     test_splits = {source: sides.test_split}
     listings = {source: folder.read(source_root, wanted=sides.wanted)}
+    folder.check_several(listings[source], wanted=sides.wanted)
     for name, root in roots.items():
         if name != source:
             test_splits[name] = division.of_target(folder.splits_with_images(root))
@@ -81,7 +82,7 @@ def own(
     sections = _sections(listings, test_splits=test_splits, classes=naming.file)
     if sides.test_fraction is not None:
         sections[source]["test_fraction"] = sides.test_fraction
-    notes = [f"{name}: {line}" for name, root in roots.items() for line in left_out(root)]
+    notes = [f"{name}: {line}" for name, root in roots.items() for line in [*listings[name].notes, *left_out(root)]]
     notes += _why_xd(listings)
     notes += [note for note in (sides.taken, sides.note, naming.hint) if note]
     return Profile(_text(source, sections, encoder=encoder), notes, naming.names)
@@ -92,7 +93,7 @@ def _of_list(
 ) -> Profile:
     """`own` for a list, or a folder of the hub's Parquet files, which is the source and has no targets."""
     classes_file = None if classes is None else _absolute(classes)
-    source = profile_list.source(images, fraction=fraction, classes=classes_file)
+    source = listed.source(images, fraction=fraction, classes=classes_file)
     names = dict(zip(source.class_names, proposed(source.class_names), strict=True))
     hint = ""
     section = {"role": "source", **source.section, "template": TEMPLATE}

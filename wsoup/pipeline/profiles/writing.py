@@ -4,7 +4,7 @@ from pathlib import Path
 
 from wsoup.disk.store import write_bytes
 from wsoup.params.reading import parse_yaml
-from wsoup.pipeline.profile_templates import template
+from wsoup.pipeline.profiles.templates import template
 from wsoup.runtime.git import git
 
 

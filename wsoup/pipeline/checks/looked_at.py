@@ -41,6 +41,8 @@ def _given(params: Params) -> Iterator[str]:
     for section in params.datasets.values():
         places += [section.root, section.watch, section.class_names, section.fewshot_pickles]
         places += [given.path for given in section.class_texts]
+        places += [section.templates, section.names]
+    places += params.evaluate.template_files.values()
     for pool in candidates.pools:
         places += candidates.files(pool)
     # A folder is often both what is read and what is watched.

@@ -18,7 +18,7 @@ FILES = ("open_clip_model.safetensors", "open_clip_pytorch_model.bin")
 def missing_weights(encoder: EncoderParams) -> str | None:
     """A sentence if the tag of section `encoder` names weights that are still to be downloaded; else None.
 
-    A weights file is looked for by `wsoup.pipeline.preflight`; a tag that open_clip does not have is another finding.
+    `wsoup.pipeline.checks.preflight` looks for a weights file; a tag that open_clip does not have is another finding.
     """
     from wsoup.towers.library import open_clip  # torch: seconds
 

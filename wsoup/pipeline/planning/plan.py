@@ -1,7 +1,7 @@
 """`wsoup plan`: which stages would run, and about how long each takes, here or on a named device.
 
-DVC says what would run, `wsoup.pipeline.needs` how much work that is. Hours are right to a factor of two: a search that
-accepts much takes longer than others.
+DVC says what would run, `wsoup.pipeline.planning.needs` how much work that is. Hours are right to a factor of two: a
+search that accepts much takes longer than others.
 """
 
 import math
@@ -14,10 +14,10 @@ from rich.table import Table
 
 from wsoup.base.errors import ParamsError
 from wsoup.params.graph import PARAMS
-from wsoup.pipeline.machine import DEVICES, Machine, machine_of
-from wsoup.pipeline.need import Need
-from wsoup.pipeline.needs import Needs
 from wsoup.pipeline.params import load_params
+from wsoup.pipeline.planning.machine import DEVICES, Machine, machine_of
+from wsoup.pipeline.planning.need import Need
+from wsoup.pipeline.planning.needs import Needs
 from wsoup.pipeline.status import BEHIND, reasons
 
 DECODED_BYTES_PER_S = 25e6
