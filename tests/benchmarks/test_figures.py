@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from project import ROOT
+from small_world import COLOURS, write_image_folder
 
 from benchmarks import authors_counts, soups
-from benchmarks.heads.photos import PhotoSet
+from benchmarks.heads.photos import PhotoSet, photo_set
+from wsoup.search.candidates.pools import common_words
+from wsoup.search.grow.chains import ChainsSoup
+from wsoup.search.grow.held_out import HeldOutSoup
 
 NOTES = ROOT / "docs/notes"
 PRINTED = (NOTES / "readme_figures.md", NOTES / "authors_counts.md", ROOT / "reports/verdict.json")
@@ -47,13 +50,13 @@ def test_whichs_figures_are_the_authors_counts():
     assert figures(text) <= {f"{float(figure):.1f}" for figure in printed}
 
 
-def photo_set(name: str, names: list[str]) -> PhotoSet:
+def labelled(name: str, names: list[str]) -> PhotoSet:
     labels = torch.arange(40) % len(names)
     return PhotoSet(name, names, torch.ones(40, 2), labels, {}, 1.0, {"model": "m", "pretrained": None})
 
 
 def test_shots_are_of_each_class_and_differ_by_draw():
-    photos = photo_set("pets", ["cat", "dog"])
+    photos = labelled("pets", ["cat", "dog"])
     first, again, other = (soups.shots(photos, draw) for draw in (0, 0, 1))
     assert first.tolist() == again.tolist() != other.tolist()
     assert torch.bincount(photos.labels[first]).tolist() == [soups.SHOTS, soups.SHOTS]
@@ -82,5 +85,23 @@ def test_targets_are_averaged_over_their_sources_and_styles_are_told_from_other_
     assert soups.costs(made) == "Processor seconds of one source: ranking 4."
 
 
-def test_a_gains_figure_of_readme_is_there():
-    assert Path(ROOT / "docs/gains.svg").stat().st_size > 10_000
+def test_a_source_is_searched_once_and_every_other_folder_is_answered(tiny_encoder, tmp_path, monkeypatch):
+    chains = ChainsSoup(kind="chains", pool="words", k0=4, k1=8, patience=2, m=2, max_words=2)
+    held_out = HeldOutSoup(kind="held_out", pool="words", k1=None, m=4, per_split=2)
+    monkeypatch.setattr(soups, "SEARCHED", {"Algorithm 2": chains, "held_out": held_out})
+    monkeypatch.setattr(soups, "RANDOM", {"8 random words": 2, "64 random words": 4})
+    folders = []
+    for name, n_photos in (("photo", 6), ("sketch", 3)):
+        folders.append(str(write_image_folder(tmp_path / name, splits={"train": n_photos}, classes=COLOURS)))
+    cache = tmp_path / "cache"
+    source, target = (photo_set(root, encoder=tiny_encoder, cache=cache) for root in folders)
+    about = {"sets": [source, target], "pool": common_words(12), "encoder": tiny_encoder, "cache": cache}
+    made = soups._kept(source, 0, **about)
+    monkeypatch.setattr(soups, "_searched", None)
+    again = soups._kept(source, 0, **about)
+    assert set(made.right) == {row for pair in soups.COMPARED for row in pair}
+    for row, right in made.right.items():
+        assert list(right) == [target.name], "a source does not answer its own photos"
+        assert np.array_equal(right[target.name], again.right[row][target.name])
+        assert right[target.name].shape == (len(target.labels),)
+    assert set(made.seconds) == {"ranking", "Algorithm 2", "held_out"}
