@@ -131,9 +131,9 @@ def readme_blocks() -> tuple[str, str]:
 
 
 def test_the_readmes_first_block_classifies_a_photo_with_the_papers_soup(in_tmp, tiny_by_any_name, capsys):
-    """Five lines, without labels and search."""
+    """Six lines, without labels and search."""
     first, _ = readme_blocks()
-    assert len(first.split("\n\n", 1)[1].splitlines()) == 4, "after the import"
+    assert len(first.split("\n\n", 1)[1].splitlines()) == 5, "after the import"
     Image.new("RGB", (40, 40), (200, 30, 30)).save("photo.jpg")
     names: dict = {}
     exec(first, names)
