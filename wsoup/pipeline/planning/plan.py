@@ -18,7 +18,7 @@ from wsoup.pipeline.params import load_params
 from wsoup.pipeline.planning.machine import DEVICES, Machine, machine_of
 from wsoup.pipeline.planning.need import Need
 from wsoup.pipeline.planning.needs import Needs
-from wsoup.pipeline.status import reasons
+from wsoup.pipeline.status import BEHIND, reasons
 
 DECODED_BYTES_PER_S = 25e6
 """Bytes of image files that one core decodes and resizes in a second."""
@@ -120,17 +120,22 @@ def show(stages: dict[str, Planned], notes: list[str], *, console: Console) -> N
         table.add_column(column, overflow="fold", justify="right")
     cached = []
     total = 0.0
+    least = 0.0
     for stage, planned in stages.items():
         if not planned.why:
             cached.append(stage)
             continue
         need = planned.need
         total += planned.hours
+        if not planned.why.startswith(BEHIND):
+            least += planned.hours
         texts = ""
         if need.texts and need.classes:
             texts = f"{need.texts:,} x {need.classes:,}"
         table.add_row(escape(stage), escape(planned.why), texts, f"{need.images:,}", duration(planned.hours))
     table.add_row("all", "", "", "", duration(total), style="bold")
     console.print(table, highlight=False)
+    if least < total:
+        notes = [f"at least {duration(least)}: DVC skips what is behind a stage whose outs come out the same", *notes]
     for text in (f"cached: {', '.join(cached) or 'nothing'}", *notes):
         console.print(text, highlight=False, markup=False)
