@@ -129,7 +129,7 @@ def test_what_is_no_classifier_is_named(model, images):
 
 def test_a_head_and_an_adapted_classifier_are_shown_in_one_line(model, images):
     head = wsoup.fit_head(images.features, images.labels, class_names=NAMES, **model)
-    assert repr(head) == f"<ridge head, CLIP, 4 classes, {head.n_correct} of 60 left-out images correct>"
+    assert repr(head) == f"<ridge head, 4 classes, {head.n_correct} of 60 left-out images correct>"
     one_each = wsoup.fit_head(images.features[:4], images.labels[:4], class_names=NAMES, **model)
     assert repr(one_each).endswith(f"0 of 0 left-out images correct, {one_each.note}>")
     kept = wsoup.adapt(images.features[:4], classifier=head.classifier, model=model["model"])

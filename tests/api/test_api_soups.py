@@ -160,6 +160,12 @@ def test_words_with_the_tokens_of_another_are_left_out_and_said(given):
         assert wsoup.word_soup(**given, words=[*WORDS, "Time", "DAY"], seed=1, **SMALL) == expected
 
 
+def test_a_class_without_any_photo_is_said(given):
+    names = [*given["class_names"], "unseen", "missing"]
+    with pytest.warns(UserWarning, match="no image is of class 'unseen', 'missing'; add images, or leave it out"):
+        wsoup.descriptor_soup(**(given | {"class_names": names}), descriptors=DESCRIPTORS)
+
+
 def test_any_object_with_encode_text_is_a_model(given):
     expected = wsoup.descriptor_soup(**given, descriptors=DESCRIPTORS)
     soup = wsoup.descriptor_soup(**given | {"model": Wrapped(given["model"])}, descriptors=DESCRIPTORS)

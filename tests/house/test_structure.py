@@ -142,6 +142,52 @@ def test_nothing_is_imported_by_string_but_the_public_names():
     assert named == {"wsoup/__init__.py"} | packages, "three load packages"
 
 
+def unfollowed(text: str) -> set[str]:
+    """What a source imports of wsoup that is neither a module nor a name inside one: what a digest cannot follow."""
+    names = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names if not is_module(alias.name)}
+        elif isinstance(node, ast.ImportFrom) and node.module and not is_module(node.module):
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            names |= {name for name in inner if not is_module(name)}
+    return {name for name in names if name.partition(".")[0] in ("wsoup", "stages")}
+
+
+def is_module(name: str) -> bool:
+    return (ROOT / name.replace(".", "/")).with_suffix(".py").is_file()
+
+
+def test_every_import_of_wsoup_names_a_module():
+    """The public face and rooms load modules that no digest would follow; only version and place are asked of it."""
+    for path in (*modules(), *(ROOT / "stages").glob("*.py")):
+        text = (ROOT / path).read_text(encoding="utf-8")
+        named = unfollowed(text)
+        if "wsoup" in named:
+            asked = {
+                node.attr
+                for node in ast.walk(ast.parse(text))
+                if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "wsoup"
+            }
+            assert asked <= {"__file__", "__version__"}, path
+        assert named <= {"wsoup", "wsoup.__version__"}, path
+
+
+@pytest.mark.parametrize(
+    "planted",
+    ["from wsoup import heads", "from wsoup import fit_head", "import wsoup.heads", "from wsoup.heads import *"],
+)
+def test_an_import_that_stops_at_a_room_is_noticed(planted):
+    assert unfollowed(planted)
+    assert not unfollowed("from wsoup.heads import head\nfrom wsoup.heads.head import Head\nimport numpy.random")
+
+
+def test_no_stage_imports_another_stages_script():
+    """A digest follows modules of wsoup from its own script."""
+    for path in (*modules(), *(ROOT / "stages").glob("*.py")):
+        assert "stages" not in code.source(ROOT / path).packages, path
+
+
 def test_importing_wsoup_is_light():
     assert imported_packages(Path("wsoup/__init__.py")) <= {"sys", "types", "wsoup"}
 

@@ -1,7 +1,8 @@
 """Soups for a model in memory, with the functions of the pipeline's stages (`wsoup.api.search`): the same members
 and counts.
 
-Defaults are the paper's values (arXiv 2311.13612, section 3), as in params.yaml.
+Defaults are the paper's values (arXiv 2311.13612, section 3), but for `m` of `descriptor_soup`, which is 16 as in the
+profile of own photos; the authors' is 64, at which their search ends by itself.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class Soup(soup.Soup):
             return super().load(path, encoder=encoder)
         theirs = of_paper.named(str(path))
         if encoder is not None:
-            store.check_encoder(theirs.encoder, expected=encoder, where=path)
+            store.check_encoder(theirs.encoder, expected=encoder, where=path, step="give one of yours")
         return cls.of(theirs)
 
     @classmethod
@@ -258,7 +259,7 @@ def descriptor_soup(
         seed: recorded in the soup (default 0); nothing is drawn.
         template: prompt template with one ``{}`` (default ``a photo of a {}.``).
         descriptors: the pool (default: a few hundred that come with wsoup, on things in photographs).
-        m: most members (default 16).
+        m: most members (default 16; the authors' is 64).
         period: whether texts end in a period during the search (default True, as the authors' descriptors do).
         precision: of the text features: fp32 (the default), bf16, fp16 (autocast) or reference.
         encoder: {"model": ..., "pretrained": ...} as open_clip names them, so that `wsoup classify` can load it.

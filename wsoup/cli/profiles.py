@@ -10,6 +10,7 @@ import typer
 from wsoup.base.errors import MissingError, ParamsError
 from wsoup.cli import common
 from wsoup.cli.common import Force, ParamsFile, claim
+from wsoup.runtime.terminal import printing_to_stderr
 
 profile_app = typer.Typer(help="Write a params.yaml to start from.", no_args_is_help=True)
 Out = Annotated[Path | None, typer.Option(help="The file to write (default: stdout).")]
@@ -174,7 +175,7 @@ def profile_own(
 
     Example: wsoup profile own --images photos --out params.yaml
     """
-    from wsoup.datasets.cells import is_list
+    from wsoup.datasets.lists import is_list
     from wsoup.pipeline.profiles.own import own
 
     is_list_file = Path(images).is_file() and is_list(images)
@@ -185,13 +186,14 @@ def profile_own(
     given = {key: value for key, value in encoder.items() if value is not None}
     _check_local_model(given)
     names_file = None if out is None else out.with_name("class_names.txt")
-    profile = own(
-        images,
-        encoder=given,
-        test_fraction=test_fraction,
-        classes=classes,
-        names_file=names_file,
-    )
+    with printing_to_stderr():
+        profile = own(
+            images,
+            encoder=given,
+            test_fraction=test_fraction,
+            classes=classes,
+            names_file=names_file,
+        )
     if names_file is not None and profile.names:
         lines = [f"{folder}\t{name}\n" for folder, name in profile.names.items()]
         _write_names("".join(lines), out=names_file, force=force)

@@ -12,15 +12,16 @@ prompt. So a text says by itself in which of the two ways it makes a prompt.
 from collections.abc import Sequence
 
 from wsoup.base.errors import ParamsError
+from wsoup.base.folder_names import composed
 
 
 def clean_class_name(name: str) -> str:
-    """A class name with underscores as spaces and white space collapsed; its case is kept.
+    """A class name with underscores as spaces, white space collapsed and letters composed (NFC); its case is kept.
 
-    >>> clean_class_name("red_wolf ")
-    'red wolf'
+    >>> clean_class_name("red_wolf "), len(clean_class_name("cafe" + chr(0x301)))
+    ('red wolf', 4)
     """
-    return " ".join(name.replace("_", " ").split())
+    return composed(" ".join(name.replace("_", " ").split()))
 
 
 def checked(template: str) -> str:

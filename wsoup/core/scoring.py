@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from wsoup.core import screening
+from wsoup.core.calibration import Probabilities, probabilities
 from wsoup.core.linear import Linear
 
 NEAR_TIE = 1e-6
@@ -109,6 +110,17 @@ class Scores:
         for group, block, scores in self.blocks():
             labels[group, block] = scores.argmax(dim=2).T.int()
         return labels
+
+    def answers(self, labels: Tensor, *, logit_scale: float) -> tuple[Tensor, Probabilities]:
+        """As `predicted`, and how probable it and the own class (labels (N,) int64) are."""
+        predicted = torch.empty(self._shape, dtype=torch.int32, device=labels.device)
+        confidence, log_p = torch.empty(2, *self._shape, device=labels.device)
+        for group, block, scores in self.blocks():
+            predicted[group, block] = scores.argmax(dim=2).T.int()
+            made = probabilities(scores, labels[block], logit_scale=logit_scale)
+            confidence[group, block] = made.confidence
+            log_p[group, block] = made.log_p
+        return predicted, Probabilities(confidence, log_p)
 
     def right(self, labels: Tensor) -> Tensor:
         """Which images each classifier gets right, given their labels (N,) int64: (P, N) bool."""

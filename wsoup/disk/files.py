@@ -7,6 +7,7 @@ ones are opened: a FIFO would block for ever, and ``/dev/zero`` has no end.
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,6 +30,10 @@ MOST_UNPACKED = 8
 FORMULAS = (*"=+-@\t\r\n", *"＝＋－＠")
 """Characters that start a formula in a spreadsheet, also in full width; after an apostrophe they are text."""
 
+CONTROLS = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+"""Control characters but for line breaks and tabs, and those that turn text round, hide it or break its lines."""
 _KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a FIFO",
@@ -47,6 +52,15 @@ def shown(path: str) -> str:
     a/1.jpg two\nlines.jpg
     """
     return path if path.isprintable() else repr(path)[1:-1]
+
+
+def tamed(text: str) -> str:
+    r"""A text for a file: what a terminal would obey or turn round is escaped, but line breaks and tabs are kept.
+
+    >>> print(tamed("\x1b[31mred\x07\r"), tamed("a\u202eb"), tamed("Größe"))
+    \x1b[31mred\x07\r a\u202eb Größe
+    """
+    return CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def defused(text: str) -> str:

@@ -59,7 +59,7 @@ class Passes:
         # What is learnt at the input changes every block; else the blocks below the trained ones run once.
         self._first_block = 0
         if not learns_inputs:
-            self._first_block = len(self.text_tower.blocks) - max(student.blocks, 1)
+            self._first_block = max(0, len(self.text_tower.blocks) - max(student.blocks, 1))
         in_towers = [name for name in student.trained_names if name.startswith("model.")]
         trains_trunk = any(name.startswith("model.visual.") for name in in_towers)
         trains_texts = any(not name.startswith("model.visual.") for name in in_towers)
@@ -104,7 +104,7 @@ class Passes:
             features = self._frozen(pixels)
             return features, features
         # The last block is always left for `run_from`, which computes only the row that is read.
-        n_shared = len(self.image_tower.blocks) - max(self.student.blocks, 1)
+        n_shared = max(0, len(self.image_tower.blocks) - max(self.student.blocks, 1))
         with torch.no_grad():
             x = self.frozen_images.run(self.frozen_images.start(pixels), first=0, stop=n_shared)
             frozen = self.frozen_images.run_from(x, first=n_shared) if teacher else None

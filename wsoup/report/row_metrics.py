@@ -1,4 +1,4 @@
-"""The table of metrics that somebody has added to the counts of every row (CONTRIBUTING.md has an example)."""
+"""The table of metrics besides accuracy: calibration, and what somebody has added (CONTRIBUTING.md has an example)."""
 
 from wsoup.report.results import PLACES, Results
 from wsoup.report.tables import Table, TableCells, mean_and_std
@@ -8,7 +8,7 @@ PLACES_SHOWN = 3
 
 
 def row_metrics(results: Results) -> Table:
-    """Every row with the mean of each added metric on the source, XD and DG; without metrics the table has no rows."""
+    """Every row with the mean of each metric on the source, XD and DG; without metrics the table has no rows."""
     places = {role: title for role, title in PLACES.items() if results.datasets(role)}
     columns = ["method"]
     for metric in results.metrics:
@@ -24,5 +24,11 @@ def row_metrics(results: Results) -> Table:
                 values = cells.of(results.datasets(role), metric=metric)
                 line[column], line[f"{column} (std)"] = mean_and_std(values)
         rows.append(line)
-    note = "Metrics that evaluation counts besides accuracy; means over datasets, then seeds, ± deviation over seeds."
-    return Table("row_metrics", "Other metrics", columns, rows, [note], places=dict.fromkeys(columns, PLACES_SHOWN))
+    notes = ["Counted besides accuracy, from the same scores; means over datasets, then seeds, ± deviation over seeds."]
+    if "calibration_error" in results.metrics:
+        notes.append(
+            "Probabilities are the softmax of scores times the model's logit scale (a head's: at its own temperature). "
+            "calibration_error: how far confidence and accuracy lie apart, over 15 bins of confidence, from 0 to 1. "
+            "log_likelihood: of the right class, in nats; nearer to 0 is better."
+        )
+    return Table("row_metrics", "Other metrics", columns, rows, notes, places=dict.fromkeys(columns, PLACES_SHOWN))

@@ -15,7 +15,7 @@ from typing import TypeGuard
 import numpy as np
 
 from wsoup.disk import store
-from wsoup.disk.files import defused
+from wsoup.disk.files import defused, tamed
 from wsoup.statistics.words import signed
 
 SIZES = ("m", "stored")
@@ -157,7 +157,7 @@ def _in_markdown(text: str) -> str:
 def _in_csv(value: object) -> object:
     if isinstance(value, str):
         on_one_line = re.sub(r"[\r\n]+", " ", value)
-        return defused(on_one_line)
+        return tamed(defused(on_one_line))
     if value is None:
         return ""
     if not isinstance(value, float):

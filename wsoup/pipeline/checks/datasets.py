@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from wsoup.base import remote
 from wsoup.base.class_names import shared_names
 from wsoup.base.errors import DataError, WsoupError
+from wsoup.base.folder_names import key
 from wsoup.base.templates import oddity
 from wsoup.datasets import digests, manifest, paper
 from wsoup.datasets.copies import OF_PAPER, mistakes
@@ -170,15 +171,16 @@ def _undecodable(listing: Listing, *, paths: list[str]) -> list[str]:
 
 
 def _odd_names(class_names: list[str], *, layout: str) -> Iterator[str]:
-    """Class names of several classes, or that differ only in case, or that are not words: ``HerbaceousVegetation``."""
+    """Class names of several classes, that no reader tells apart, or that are not words: ``HerbaceousVegetation``."""
     shared = shared_names(class_names)
     if shared:
         yield shared
     distinct = set(class_names)
-    count = Counter(name.casefold() for name in distinct)
-    same = sorted(name for name in distinct if count[name.casefold()] > 1)
+    count = Counter(key(name) for name in distinct)
+    same = sorted(name for name in distinct if count[key(name)] > 1)
     if same:
-        yield f"class names {some(same, limit=10)} differ only in upper and lower case; if they are one, merge them"
+        listed = some(same, limit=10)
+        yield f"class names {listed} differ in case, separators or blanks alone; if they are one, merge them"
     # The paper's names are as they are.
     if layout.startswith("coop"):
         return

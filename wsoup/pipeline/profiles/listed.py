@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wsoup.datasets import division, hub, manifest
-from wsoup.datasets.cells import is_list, read_cells
+from wsoup.datasets.lists import is_list, read_cells
 from wsoup.datasets.tables import splits_of
 from wsoup.datasets.walk import SPLIT_FOLDERS
 from wsoup.params.inputs import DatasetParams

@@ -73,6 +73,7 @@ def own(
     sides = division.sides(source_root, fraction=test_fraction)
     test_splits = {source: sides.test_split}
     listings = {source: folder.read(source_root, wanted=sides.wanted)}
+    folder.check_several(listings[source], wanted=sides.wanted)
     for name, root in roots.items():
         if name != source:
             test_splits[name] = division.of_target(folder.splits_with_images(root))
@@ -81,7 +82,7 @@ def own(
     sections = _sections(listings, test_splits=test_splits, classes=naming.file)
     if sides.test_fraction is not None:
         sections[source]["test_fraction"] = sides.test_fraction
-    notes = [f"{name}: {line}" for name, root in roots.items() for line in left_out(root)]
+    notes = [f"{name}: {line}" for name, root in roots.items() for line in [*listings[name].notes, *left_out(root)]]
     notes += _why_xd(listings)
     notes += [note for note in (sides.taken, sides.note, naming.hint) if note]
     return Profile(_text(source, sections, encoder=encoder), notes, naming.names)

@@ -41,7 +41,10 @@ def texts_of_pool(candidates: CandidatesParams, pool: str) -> list[str]:
         return descriptors(section.paths, pool=pool)
     if words.path is not None:
         return words_from_file(words.path, count=words.count)
-    return common_words(words.count)
+    try:
+        return common_words(words.count)
+    except PoolError as error:
+        raise PoolError(f"candidates.words.{error}") from None
 
 
 def common_words(count: int) -> list[str]:
@@ -59,7 +62,7 @@ def common_words(count: int) -> list[str]:
         listed = top_n_list("en", n_listed)
         words = [word for word in listed if _WORD.fullmatch(word) and word not in OFFENSIVE]
         if len(listed) < n_listed and len(words) < count:
-            raise PoolError(f"candidates.words.count is {count}, but wordfreq has {len(words)} such words; lower it")
+            raise PoolError(f"count is {count}, but wordfreq has {len(words)} such words; lower it")
     return words[:count]
 
 
