@@ -70,7 +70,7 @@ class Trainer:
             self.parameters, share=share, iterations=self.iterations, ensemble=trains_in_turn
         )
         self.optimizer = make_optimizer(self.parameters, method=method, shared=shared)
-        self.scaler = torch.amp.GradScaler(encoder.device.type, enabled=encoder.dtype == torch.float16)
+        self.scaler = torch.amp.GradScaler(encoder.device.type, enabled=torch.float16 in (encoder.dtype, encoder.pure))
         self.batches = Batches(source, encoder=encoder, method=method, shared=shared, seed=seed)
         self.passes = Passes(
             encoder,
