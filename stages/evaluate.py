@@ -12,9 +12,8 @@ import pyarrow.compute as pc
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED
 from wsoup.disk.shards import Owner
-from wsoup.evaluate.class_means import mean_texts
 from wsoup.evaluate.classifiers import class_rows, load_material, pretrained_rows
-from wsoup.evaluate.counts import answers_of, evaluate
+from wsoup.evaluate.evaluation import answers_of, evaluate, mean_texts
 from wsoup.evaluate.judged import judged_tables, right_images
 from wsoup.evaluate.params import EvaluateParams, ReportParams
 from wsoup.evaluate.rows import judged_mode, judged_soups
@@ -43,10 +42,11 @@ def main(owner: Owner) -> None:
     text_encoder = PromptEncoder.of(encoder)
     tests = load_tests(run.artifacts, encoder=encoder)
     material = load_material(run, tests)
-    templates = []
-    if params.evaluate.ensemble:
-        templates = ensemble_templates()
-    by_class = class_rows(replace(material, templates=templates), tests)
+    lists = store.read_checked_object(run.artifacts.templates)
+    given = replace(material, template_lists=lists["lists"], own_templates=lists["datasets"])
+    if params.evaluate.has_ensemble:
+        given = replace(given, templates=ensemble_templates())
+    by_class = class_rows(given, tests)
     rows = pretrained_rows(material, params=params.evaluate)
     drawn = params.evaluate.baseline_m
     weighed = []

@@ -179,5 +179,8 @@ def test_cupl_on_a_circle(photo):
     means = mean_prompts(row, text_encoder=Circle()).means
     pictures, labels = on_a_circle(60, 70).float(), torch.tensor([0, 1])
     test = TestSet("d", "xd", "a {}.", ["red fox", "oak"], pictures, labels, np.arange(2), {})
-    by_mode = {line["mode"]: line["n_correct"] for line in count(answer([(row, means)], test=test), sizes={})}
+    by_mode = {
+        line["mode"]: line["n_correct"]
+        for line in count(answer([(row, means)], test=test, logit_scale=100.0), sizes={})
+    }
     assert by_mode["centroid"] == 2

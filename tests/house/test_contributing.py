@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
 import shutil
@@ -12,6 +13,7 @@ import pytest
 import torch
 from processes import ROOT, run_module
 
+HELPERS = ROOT / "tests/helpers"
 FACTS = {
     "a soup kind": """
         import json
@@ -50,6 +52,33 @@ FACTS = {
         logits, labels = torch.tensor([[0.0, 0.0]]), torch.tensor([1])
         assert torch.isclose(losses.focal(logits, labels, gamma=2.0), torch.tensor(0.25 * 0.6931472))
         assert objective.FocalLoss is FocalLoss
+    """,
+    "a setting of training": """
+        import json
+        import sys
+        from pathlib import Path
+        sys.path.append(sys.argv[3])
+        import torch
+        from finetune_cases import draw_colours, finetune_params
+        from wsoup.finetune.params import FinetuneParams
+        from wsoup.finetune.train import Trainer
+        from wsoup.params.inputs import EncoderParams
+        from wsoup.towers.encoder import load_encoder
+        assert "forget_every" not in FinetuneParams(methods={}).meant()
+        encoder = load_encoder(EncoderParams(**json.loads(sys.argv[2])), device=torch.device("cpu"))
+        source = draw_colours(Path(sys.argv[1]))
+        def trained(name, **settings):
+            shared = finetune_params(iterations=4, **settings)
+            method = shared.methods[name]
+            run = Trainer(encoder, source=source, method=method, shared=shared, seed=1).run()
+            return [weights.detach().clone() for weights in run.trained().values()]
+        def same(ours, theirs):
+            return all(map(torch.equal, ours, theirs))
+        assert same(trained("coop"), trained("coop", forget_every=4))
+        assert not same(trained("coop"), trained("coop", forget_every=2))
+        assert same(trained("coop", momentum=0.0), trained("coop", forget_every=1))
+        # Two soft descriptors of two iterations each: the third iteration is the first of the second one's turn.
+        assert same(trained("coop_ensemble"), trained("coop_ensemble", forget_every=2))
     """,
     "a tuner": """
         import torch
@@ -92,6 +121,16 @@ FACTS = {
         assert [list(texts) for texts in by_name["gpt"].prompts] == [["It purrs."], ["It barks.", "It runs."]]
         assert by_name["bare_name"].prompts == [["cat"], ["dog"]]
     """,
+    "a column of scores": """
+        import torch
+        from wsoup.search.rank.image_set import ImageSet
+        from wsoup.search.rank.statistics import COLUMNS, statistics
+        images, labels = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0, 1])
+        texts = torch.stack([torch.eye(2), torch.tensor([[1.0, 0.0], [0.8, -0.6]])])
+        few = ImageSet(images, labels=labels, n_classes=2, subsets=[torch.arange(3), torch.arange(2)])
+        scored = statistics(few, texts, baseline_right=torch.zeros(3, dtype=torch.bool))
+        assert scored["classes"].tolist() == [[2, 1], [1, 1]] and set(scored) == set(COLUMNS)
+    """,
     "a metric of a row": """
         import sys
         from pathlib import Path
@@ -99,7 +138,8 @@ FACTS = {
         import torch
         from wsoup.disk import store
         from wsoup.evaluate.answers import answer
-        from wsoup.evaluate.counts import SCHEMA, evaluate
+        from wsoup.evaluate.counts import SCHEMA
+        from wsoup.evaluate.evaluation import evaluate
         from wsoup.evaluate.rows import Row
         from wsoup.evaluate.testsets import TestSet
         from wsoup.report.counts import counts
@@ -109,7 +149,7 @@ FACTS = {
         from wsoup.report.row_metrics import row_metrics
         images, labels = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]), torch.tensor([0, 0, 1, 1])
         test = TestSet("pets", "xd", "a {}.", ["cat", "dog"], images, labels, np.arange(4), {})
-        answers = answer([(Row("class_name", (1,), ("",)), torch.eye(2))], test=test)
+        answers = answer([(Row("class_name", (1,), ("",)), torch.eye(2))], test=test, logit_scale=100.0)
         tokenizer = lambda texts: torch.ones(len(texts), 3, dtype=int)
         of_rows = evaluate([answers], tokenizer=tokenizer, variant="pretrained")
         line = of_rows.to_pylist()[0]
@@ -118,11 +158,11 @@ FACTS = {
         store.write_table(file, of_rows)
         lines = read_lines(file, variant="pretrained", datasets=["pets"])
         results = Results(lines, table(["word"]), {"pets": "xd"}, None, {"pets": {}}, {}, None)
-        assert counts(results, together={}).as_csv().splitlines()[1].endswith(",3,4,,0.75")
-        assert counts(results, together={}).columns[-1] == "macro_accuracy"
-        assert row_metrics(results).as_markdown().splitlines()[2:5:2] == [
-            "| method | XD mean: macro_accuracy |", "| Class name only | 0.750 |"
-        ]
+        assert ",3,4,,0.75," in counts(results, together={}).as_csv().splitlines()[1]
+        assert counts(results, together={}).columns[-3] == "macro_accuracy"
+        header, _, row = row_metrics(results).as_markdown().splitlines()[2:5]
+        assert header.startswith("| method | XD mean: macro_accuracy | XD mean: calibration_error |"), header
+        assert row.startswith("| Class name only | 0.750 | 0.250 |"), row
     """,
     "a table of the page": """
         import sys
@@ -161,6 +201,8 @@ def tree(tmp_path_factory) -> Path:
     """A copy of the library with all examples applied."""
     copy = tmp_path_factory.mktemp("tree")
     shutil.copytree(ROOT / "wsoup", copy / "wsoup", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "dvc.yaml", copy)
+    shutil.copytree(ROOT / "data/profiles", copy / "data/profiles")
     for block in re.findall(r"```diff\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), flags=re.S):
         name, *lines = block.splitlines()
         old = "\n".join(line[1:] for line in lines if line.startswith("-"))
@@ -176,9 +218,10 @@ def tree(tmp_path_factory) -> Path:
 
 
 @pytest.mark.parametrize("fact", FACTS)
-def test_the_worked_example_of(fact, tree, tmp_path):
+def test_the_worked_example_of(fact, tree, tmp_path, tiny_encoder_files):
     (tree / "fact.py").write_text(textwrap.dedent(FACTS[fact]))
-    code, printed = run_module("fact", str(tmp_path), folder=tree, root=tree)
+    encoder = json.dumps(tiny_encoder_files)
+    code, printed = run_module("fact", str(tmp_path), encoder, str(HELPERS), folder=tree, root=tree)
     assert code == 0, printed
 
 

@@ -22,6 +22,11 @@ ORDER += ["search", "finetune", "heads", "evaluate", "paper", "report", "api", "
 """The rooms along the data path; each imports only from those before it."""
 
 
+SECOND_WING = {"heads", "photos"}
+"""What one folder of photos should use. A reader of the paper's method never meets it."""
+THE_METHOD = {"core", "texts", "images", "search", "finetune", "evaluate", "paper"}
+
+
 def modules() -> list[Path]:
     return sorted(path.relative_to(ROOT) for path in (ROOT / "wsoup").rglob("*.py"))
 
@@ -78,6 +83,13 @@ def test_a_module_imports_only_from_rooms_above():
                 assert ORDER.index(owner(imported)) < ORDER.index(owner(path)), f"{path} imports {imported}"
 
 
+def test_the_papers_method_imports_nothing_of_the_second_wing():
+    for path in modules():
+        if owner(path) in THE_METHOD:
+            of_photos = {file.as_posix() for file in named_modules(path) if owner(file) in SECOND_WING}
+            assert not of_photos, f"{path} imports {', '.join(of_photos)}: what both wings need goes to a room above"
+
+
 def test_an_init_file_holds_only_a_docstring():
     """DVC and resume keys ignore `__init__.py`, so no result may depend on it."""
     for path in modules():
@@ -123,12 +135,11 @@ def test_the_core_knows_nothing_of_files(name):
 
 
 def test_nothing_is_imported_by_string_but_the_public_names():
-    """But for two: `wsoup.__getattr__` loads the names of `wsoup.__all__` on first use, `wsoup ahead` stages."""
+    """But for one: `wsoup.__getattr__` loads the names of `wsoup.__all__` on first use."""
     calls = ("import_module", "__import__", "find_spec")
     named = {p.as_posix() for p in modules() if any(f"{call}(" in (ROOT / p).read_text() for call in calls)}
-    borders = {"wsoup/__init__.py", "wsoup/pipeline/ahead_stages.py"}
     packages = {"wsoup/towers/config.py", "wsoup/towers/library.py", "wsoup/runtime/fork_server.py"}
-    assert named == borders | packages, "three load packages"
+    assert named == {"wsoup/__init__.py"} | packages, "three load packages"
 
 
 def unfollowed(text: str) -> set[str]:

@@ -79,6 +79,7 @@ CASES: list[tuple[str, Any, list[str]]] = [
         for key, value in (
             *(("tune.tokens", 2), ("loss.lambda", 0.5), ("loss.teacher_logit_scale", 30), ("learning_rate", 1.0)),
             *(("prompt_factor", 4), ("members", 4), ("iterations", 10), ("batch_size", 8), ("loss.kind", "kgcoop")),
+            *(("logit_scale", 100), ("ema", 0.9), ("optimizer.kind", "adam"), ("schedule.kind", "cosine")),
         )
     ),
     ("finetune.log_every", 7, []),

@@ -39,7 +39,7 @@ NOT_FOLLOWED = {
     "wsoup/base/remote.py": "opens URLs; what is read is checked by the reader",
     "wsoup/base/validation.py": "refuses values, and suggests the nearest name",
     "wsoup/pipeline/params.py": "refuses params whose sections do not agree",
-    "wsoup/pipeline/preflight.py": "refuses what would stop a later stage",
+    "wsoup/pipeline/checks/preflight.py": "refuses what would stop a later stage",
     "wsoup/pipeline/stage.py": "runs a stage: its command line, its lock, its checks",
     "wsoup/runtime/ending.py": "ends a process",
     "wsoup/runtime/memory.py": "gives memory back",

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from wsoup.base.arguments import Flag
-from wsoup.params.section import Count, Fraction, NonNegativeInt, Place, Section
+from wsoup.params.section import Count, Fraction, NonNegativeInt, Place, Positive, Section
 
 
 class AnyTune(Section):
@@ -25,6 +25,11 @@ class AnyTune(Section):
             return 0
         n_tokens: int = getattr(self, self.prompt_key)
         return n_tokens
+
+    @property
+    def keeps_texts(self) -> bool:
+        """Whether the texts of a soup stay as they are: no token of them is learnt, and nothing is put in."""
+        return self.n_prompt == 0
 
 
 class PromptTune(AnyTune):
@@ -75,6 +80,11 @@ class SoftDescriptorsTune(AnyTune):
     blocks: Annotated[NonNegativeInt, Field(le=10_000)] = 0
     """Last blocks of both towers, with final norms and projections, that are trained with each descriptor and restored
     after it; 0: none. The authors' CoOp ensemble trains 3 (argparse_parameters.py:37)."""
+
+    @property
+    def keeps_texts(self) -> bool:
+        """Soft descriptors stand where a text would."""
+        return False
 
 
 class VisualPromptTune(AnyTune):
@@ -139,6 +149,16 @@ class LoraTune(BlocksTune):
     false: every pass uses weights + update. Either way, the final update is added once."""
 
 
+class ClipLoraTune(BlocksTune):
+    """CLIP-LoRA: a low-rank update of query, key and value, alpha / sqrt(rank) times the product of its two factors."""
+
+    kind: Literal["clip_lora"]
+    rank: Count
+    """Rank of the update (CLIP-LoRA: 2)."""
+    alpha: Positive = 1.0
+    """Scale of the update."""
+
+
 class SsfTune(BlocksTune):
     """Scale and shift after both norms, attention and feed-forward of the last blocks."""
 
@@ -153,6 +173,15 @@ class AdapterTune(BlocksTune):
     """The bottleneck's width is width / reduction."""
     ratio: Fraction
     """Weight of the bottleneck in the output."""
+
+
+class BlockNormsTune(AnyTune):
+    """2SFS's first stage: both layer norms of every block of both towers.
+
+    The authors' code lists the norms before and after the blocks, too, and then freezes them.
+    """
+
+    kind: Literal["block_norms"]
 
 
 class ImageProjectionTune(AnyTune):
@@ -180,8 +209,10 @@ TuneParams = (
     | IndependentPromptsTune
     | BitfitTune
     | LoraTune
+    | ClipLoraTune
     | SsfTune
     | AdapterTune
+    | BlockNormsTune
     | ImageProjectionTune
     | ImageAdapterTune
 )
