@@ -36,8 +36,8 @@ class EncoderParams(Section):
     """How images are resized (the authors: bilinear); null: the model's."""
     decoding: Literal["upright", "stored"] = "upright"
     """upright: apply EXIF rotation and put transparency on white; stored: neither, as the authors' loader."""
-    precision: Literal["fp32", "bf16", "fp16", "reference"]
-    """fp32, bf16 or fp16 (autocast), or reference (fp32, TF32 off)."""
+    precision: Literal["fp32", "bf16", "fp16", "pure_bf16", "pure_fp16", "reference"]
+    """fp32; bf16 or fp16 (autocast); pure_bf16 or pure_fp16 (weights, too); or reference (fp32, TF32 off)."""
     watch: Place
     """What DVC tracks: config and weights file, or their folder; data/nothing_to_watch.txt for a tag."""
 
