@@ -36,6 +36,7 @@ ELSEWHERE = {
     ],
     "tests/paper/test_paper_soups.py, with a model whose weights are here": ["wsoup classify new --soup paper"],
     "tests/pipeline/test_plan.py": ["wsoup plan"],
+    "tests/cli/test_verify_published_command.py": ["wsoup verify published"],
     "tests/pipeline/test_ahead.py": ["wsoup ahead"],
     "tests/check": ["wsoup profile own", "wsoup check"],
     "tests/runtime/test_on_ray.py": ["WSOUP_EXECUTOR=ray dvc repro", "export WSOUP_EXECUTOR=ray", "ray st"],

@@ -18,6 +18,7 @@ from wsoup.cli import report
 from wsoup.cli.ahead import ahead_command
 from wsoup.cli.check import check_command
 from wsoup.cli.common import Terminal, require_pipeline_folder
+from wsoup.cli.models import models_command
 from wsoup.cli.photos import classify_command, try_command
 from wsoup.cli.profiles import profile_app
 from wsoup.cli.shots import shots_command
@@ -36,6 +37,7 @@ app = typer.Typer(
 GROUPS = {"profile": profile_app, "soup": soup_app, "verify": verify_app}
 COMMANDS: dict[str, Callable[..., None]] = {
     "try": try_command,
+    "models": models_command,
     "check": check_command,
     "ahead": ahead_command,
     "results": report.results_command,

@@ -14,6 +14,7 @@ def results_command(everything: Everything = False) -> None:
     """Show the last run's answer: what its soup gains, what finetuning adds, and whether that is more than noise."""
     from wsoup.report.compare import edited, uncommitted
     from wsoup.report.first_run import worked
+    from wsoup.report.published_beside import beside_templates
     from wsoup.report.ran import what_was_run
     from wsoup.report.record import PAGE, as_written, digest, is_page, load_record
     from wsoup.report.sentences import printed
@@ -23,6 +24,7 @@ def results_command(everything: Everything = False) -> None:
     with as_written():
         record = load_record(here)
         lines = printed([what_was_run(record), *record.answer], record.accuracy)
+        lines = beside_templates(lines, record=record)
         lines += edited(record, root=here)
         if is_page(PAGE) and not is_page(PAGE, of=digest(here)):
             lines.append(f"{PAGE} shows other results; `wsoup report` writes it again")

@@ -29,6 +29,7 @@ from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.images.decode import load_rgb
 from wsoup.params.inputs import ClassTextFile, DatasetParams
+from wsoup.pipeline.check_published import figure_of
 from wsoup.pipeline.finding import Finding
 from wsoup.pipeline.findings_cache import cached_findings, encoder_inputs
 from wsoup.pipeline.hidden import replaced_by_dvc
@@ -64,6 +65,9 @@ def _images(name: str, listing: Listing, *, params: Params, deep: bool) -> Itera
     for fact in _facts(name, listing, section=section, table=table):
         yield Finding("fact", name, fact)
     for fact in thin_classes(listing, params=section, shots=params.fewshot.shots):
+        yield Finding("fact", name, fact)
+    n_test = pc.sum(pc.equal(table["split"], "test")).as_py()
+    for fact in figure_of(name, params=params, n_images=n_test, n_classes=len(class_names)):
         yield Finding("fact", name, fact)
     for line in listing.notes:
         yield Finding("warning", name, line)
