@@ -78,7 +78,7 @@ CASES = {
     ),
     "profile own": Case(
         ["profile", "own", "--images", "photo"],
-        ("wsoup.pipeline.profile_own", "own"),
+        ("wsoup.pipeline.profiles.own", "own"),
         "# yaml-language-server: $schema=data/params.schema.json",
         yaml.safe_load,
     ),

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import yaml
 from report_made import results
 
-from wsoup.pipeline.check_published import figure_of
+from wsoup.pipeline.checks.published import figure_of
 from wsoup.pipeline.params import parse_params
-from wsoup.pipeline.profile_paper import Paper
+from wsoup.pipeline.profiles.paper import Paper
 from wsoup.report import main_table
 from wsoup.report.published_beside import beside_templates, figures, in_words
 from wsoup.report.record import Record
@@ -36,6 +36,10 @@ def test_they_stand_in_the_line_of_the_templates():
     head, last = beside_templates(lines, record=record)
     assert head == lines[0]
     assert last == f"{lines[1]}  published (open_clip): imagenet 68.34, imagenet_a 49.95"
+    assert beside_templates([head], record=record) == [
+        head,
+        "80 templates, published (open_clip): imagenet 68.34, imagenet_a 49.95",
+    ]
     elsewhere = Record(**{**record.model_dump(), "images": {}})
     assert beside_templates(lines, record=elsewhere) == lines
 

@@ -39,7 +39,7 @@ def models_command(
     if not known:
         raise ParamsError(f"no published encoder has {part!r} in its name or tag; `wsoup models` lists all")
     with printing_to_stderr():
-        from wsoup.pipeline.downloads import tags_here
+        from wsoup.pipeline.checks.downloads import tags_here
 
         here = tags_here([(each.model, each.pretrained) for each in known])
     if figure is not None:

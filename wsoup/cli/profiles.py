@@ -29,7 +29,7 @@ def profile_demo(
 
     Example: wsoup profile demo --out params.yaml
     """
-    from wsoup.pipeline.profile_demo import demo
+    from wsoup.pipeline.profiles.demo import demo
 
     _put(demo(methods), out=out, force=force)
 
@@ -69,6 +69,10 @@ def profile_paper(
         str | None,
         typer.Option(help="The folder with CoOp's shot_16-seed_1.pkl, ..., the authors' draws of ImageNet."),
     ] = None,
+    sentences: Annotated[
+        str | None,
+        typer.Option(help="The folder with CuPL's files, such as cars_prompts_full.json (default: no such row)."),
+    ] = None,
     model: Annotated[
         str | None,
         typer.Option(help="ViT-B-32, ViT-L-14, coca_ViT-L-14 or ViT-g-14 for the table of model scaling, or another."),
@@ -81,7 +85,7 @@ def profile_paper(
 
     Example: wsoup profile paper --data-root /data --gpt-descriptors /data/gpt --methods few-shot --out params.yaml
     """
-    from wsoup.pipeline.profile_paper import Paper
+    from wsoup.pipeline.profiles.paper import Paper
 
     paper = Paper(
         data_root,
@@ -91,6 +95,7 @@ def profile_paper(
         words=words,
         waffle=waffle,
         fewshot_pickles=fewshot_pickles,
+        sentences=sentences,
         model=model,
         pretrained=pretrained,
     )
@@ -102,7 +107,7 @@ def _descriptors_or_none(folder: str | None, *, data_root: str) -> str | None:
 
     That must be said, so that nobody loses the rows of descriptors by forgetting an option.
     """
-    from wsoup.pipeline.profile_paper import NEEDS
+    from wsoup.pipeline.profiles.paper import NEEDS
 
     if folder is not None:
         return None if folder == "none" else folder
@@ -170,8 +175,8 @@ def profile_own(
 
     Example: wsoup profile own --images photos --out params.yaml
     """
-    from wsoup.datasets.cells import is_list
-    from wsoup.pipeline.profile_own import own
+    from wsoup.datasets.lists import is_list
+    from wsoup.pipeline.profiles.own import own
 
     is_list_file = Path(images).is_file() and is_list(images)
     if not (Path(images).is_dir() or is_list_file):
@@ -214,7 +219,7 @@ def _check_local_model(given: Mapping[str, Any]) -> None:
 def _write_names(text: str, *, out: Path, force: bool) -> None:
     """Write a file of class names beside params.yaml."""
     from wsoup.disk.store import write_bytes
-    from wsoup.pipeline.profile_writing import unchanged
+    from wsoup.pipeline.profiles.writing import unchanged
 
     claim([("the file of class names", out)], force=force or unchanged(out, text=text))
     write_bytes(out, text.encode())
@@ -225,7 +230,7 @@ def _put(text: str, *, out: Path | None, force: bool) -> None:
     if out is None:
         print(text, end="")
         return
-    from wsoup.pipeline.profile_writing import unchanged, write
+    from wsoup.pipeline.profiles.writing import unchanged, write
 
     claim([("--out", out)], force=force or unchanged(out, text=text))
     for line in [*write(text, out=out), f"wrote {out}; next: wsoup check"]:

@@ -63,7 +63,7 @@ def _runs() -> dict[int, Record]:
 
 def _hours() -> float:
     """About how long a run takes, at most."""
-    from wsoup.pipeline.plan import plan
+    from wsoup.pipeline.planning.plan import plan
 
     stages, _ = plan()
     hours = 0.0

@@ -33,7 +33,10 @@ def soup_show(path: OwnSoup = None) -> None:
     terminal = common.Terminal()
     terminal.print(show(soup))
     if of_paper.is_named(name):
-        terminal.print(show_counts(of_paper.counts(name)))
+        counted = of_paper.counts(name)
+        terminal.print(show_counts(counted))
+        for line in of_paper.gains(counted):
+            terminal.print(line, highlight=False, markup=False)
 
 
 def _named(path: str | None, *, params: Path) -> str:

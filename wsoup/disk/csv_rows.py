@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from wsoup.disk import store
-from wsoup.disk.files import defused, defused_path, shown
+from wsoup.disk.files import defused, defused_path, shown, tamed
 
 Cell = str | int | float | None
 
@@ -21,7 +21,7 @@ def write_rows(file: Path | None, rows: Sequence[Mapping[str, Cell]]) -> None:
     on_terminal = file is None and sys.stdout.isatty()
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([defused(name) for name in rows[0]])
+    writer.writerow([tamed(defused(name)) for name in rows[0]])
     for row in rows:
         cells = []
         for name, value in row.items():
@@ -42,7 +42,7 @@ def _safe(column: str, cell: Cell) -> Cell:
         return cell
     text = cell.encode(errors="backslashreplace").decode()
     # Else `cat` would send the terminal a command.
-    text = text.replace("\x1b", "\\x1b")
+    text = tamed(text)
     # A path with an apostrophe in front of it would name no file.
     if column == "path":
         return defused_path(text)

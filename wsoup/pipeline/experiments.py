@@ -16,7 +16,7 @@ from wsoup.base.errors import MismatchError, MissingError
 from wsoup.disk import code
 from wsoup.disk.cache_folder import cache_dir
 from wsoup.disk.store import fingerprint
-from wsoup.pipeline.plan import duration
+from wsoup.pipeline.planning.plan import duration
 from wsoup.report.record import Record
 from wsoup.report.revisions import Revision
 from wsoup.runtime import fork_server

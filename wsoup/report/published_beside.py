@@ -47,9 +47,16 @@ def in_words(beside: Mapping[str, float]) -> str:
 
 
 def beside_templates(lines: Sequence[str], *, record: Record) -> list[str]:
-    """The lines of an answer, with the published figures in that of the templates."""
+    """The lines of an answer, with the published figures in that of the templates, or after all if it has none."""
     params = record.params
     note = in_words(figures(params["encoder"], datasets=params["datasets"], images=record.images))
     if not note:
         return list(lines)
-    return [f"{line}  {note}" if line[:24].rstrip() == ROW else line for line in lines]
+    if not any(_is_of_templates(line) for line in lines):
+        return [*lines, f"{ROW}, {note}"]
+    return [f"{line}  {note}" if _is_of_templates(line) else line for line in lines]
+
+
+def _is_of_templates(line: str) -> bool:
+    """Whether a line is that of the templates in the table of an answer."""
+    return line[:24].rstrip() == ROW
