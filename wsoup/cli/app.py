@@ -15,6 +15,7 @@ import typer
 import wsoup
 from wsoup.base.errors import not_installed
 from wsoup.cli import report
+from wsoup.cli.base_to_new import base_to_new_command
 from wsoup.cli.check import check_command
 from wsoup.cli.common import Terminal, require_pipeline_folder
 from wsoup.cli.models import models_command
@@ -43,6 +44,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "report": report.report_command,
     "compare": report.compare_command,
     "shots": shots_command,
+    "base-to-new": base_to_new_command,
     "classify": classify_command,
 }
 for name, group in GROUPS.items():

@@ -33,8 +33,10 @@ def models_command(
     from wsoup.paper.published_models import points, rows
 
     if figure is not None:
+        from wsoup.report.svg import is_figure
+
         check_ending(figure, ".svg", option="--figure")
-        claim([("--figure", figure)], force=force)
+        claim([("--figure", figure)], force=force or is_figure(figure))
     known = [each for each in encoders() if part.casefold() in each.title.casefold()]
     if not known:
         raise ParamsError(f"no published encoder has {part!r} in its name or tag; `wsoup models` lists all")
