@@ -48,6 +48,7 @@ ELSEWHERE = {
     "tests/paper/test_paper_soups.py, with a model whose weights are here": ["wsoup classify new --soup paper"],
     "tests/search/test_matching.py, test_questions.py": ["wsoup texts"],
     "tests/pipeline/test_plan.py": ["wsoup plan"],
+    "tests/cli/test_verify_published_command.py": ["wsoup verify published"],
     "tests/pipeline/test_profiles.py": ["wsoup profile own"],
     "tests/cli/test_check.py": ["wsoup check"],
     "tests/runtime/test_on_ray.py": ["WSOUP_EXECUTOR=ray dvc repro", "export WSOUP_EXECUTOR=ray", "ray st"],
