@@ -30,10 +30,10 @@ class Wanted(Sections):
     finetune: FinetuneParams
 
 
-def main(owner: Owner, method: str, *, artifacts: Artifacts | None = None) -> None:
+def main(owner: Owner, method: str) -> None:
     """Train METHOD, a name under finetune.methods, for every seed, and keep the averaged weights."""
     params = load(Wanted)
-    artifacts = artifacts or Artifacts()
+    artifacts = Artifacts()
     shared = params.finetune
     definition = one_of("finetune.methods", shared.methods, method)
     encoder = load_encoder(params.encoder)

@@ -26,13 +26,14 @@ from wsoup.heads.head import Head, best_head
 from wsoup.heads.in_turn import FEW
 from wsoup.heads.params import HeadParams, Heads
 from wsoup.heads.rows_in_turn import rows_in_turn
-from wsoup.heads.zero_shot import class_texts, logit_scale_of
+from wsoup.heads.zero_shot import class_texts
 from wsoup.params.section import load, one_of
 from wsoup.pipeline import stage
 from wsoup.runtime.memory import give_back
 from wsoup.runtime.work import finish_by_key
 from wsoup.search.rank.source import Source, identity_of_source, load_source
 from wsoup.towers.features import ImageFeatures, open_features
+from wsoup.towers.logit_scale import logit_scale_of
 from wsoup.towers.models import ensemble_templates
 from wsoup.towers.run import Run, SourceParams
 

@@ -16,7 +16,7 @@ from wsoup.finetune.loss_params import LossParams
 from wsoup.finetune.params import FinetuneParams, MethodParams
 from wsoup.finetune.tune_params import TuneParams
 from wsoup.pipeline.params import parse_params
-from wsoup.pipeline.profile_demo import demo
+from wsoup.pipeline.profiles.demo import demo
 
 SOFT = {"kind": "soft_descriptors", "members": 2, "tokens": 3, "prompt_tokens": 0}
 

@@ -92,6 +92,16 @@ FACTS = {
         assert [list(texts) for texts in by_name["gpt"].prompts] == [["It purrs."], ["It barks.", "It runs."]]
         assert by_name["bare_name"].prompts == [["cat"], ["dog"]]
     """,
+    "a column of scores": """
+        import torch
+        from wsoup.search.rank.image_set import ImageSet
+        from wsoup.search.rank.statistics import COLUMNS, statistics
+        images, labels = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0, 1])
+        texts = torch.stack([torch.eye(2), torch.tensor([[1.0, 0.0], [0.8, -0.6]])])
+        few = ImageSet(images, labels=labels, n_classes=2, subsets=[torch.arange(3), torch.arange(2)])
+        scored = statistics(few, texts, baseline_right=torch.zeros(3, dtype=torch.bool))
+        assert scored["classes"].tolist() == [[2, 1], [1, 1]] and set(scored) == set(COLUMNS)
+    """,
     "a metric of a row": """
         import sys
         from pathlib import Path

@@ -64,6 +64,31 @@ class Decisions(NamedTuple):
     right: Tensor
     near: Tensor
 
+    @classmethod
+    def none_yet(cls, n_classifiers: int, labels: Tensor) -> "Decisions":
+        """For `decide` to fill."""
+        right, near = torch.zeros(2, n_classifiers, len(labels), dtype=torch.bool, device=labels.device)
+        return cls(right, near)
+
+    def decide(
+        self, classifiers: slice, images: slice, scores: Tensor, *, labels: Tensor, near_tie: float = NEAR_TIE
+    ) -> Tensor:
+        """Decide some images by some classifiers.
+
+        Args:
+            classifiers, images: which, among all.
+            scores: (n, p, C); the own class's scores are overwritten by -inf.
+            labels: (n,) of these images.
+            near_tie: two scores closer than this are one.
+
+        Returns:
+            The own class's scores: (n, p).
+        """
+        own, best, wins = own_against_others(scores, labels)
+        self.right[classifiers, images] = wins.T
+        self.near[classifiers, images] = near_ties(own, best, within=near_tie).T
+        return own
+
 
 class Scores:
     """Scores of N images for C classes by each of P classifiers. They are made in blocks and never kept.
@@ -132,12 +157,10 @@ class Scores:
 
     def against_in_float32(self, labels: Tensor, *, near_tie: float = NEAR_TIE) -> Decisions:
         """`against` from all scores in float32."""
-        right, near = torch.empty(2, *self._shape, dtype=torch.bool, device=labels.device)
+        decisions = Decisions.none_yet(len(self.classifiers), labels)
         for group, block, scores in self.blocks():
-            own, best, wins = own_against_others(scores, labels[block])
-            right[group, block] = wins.T
-            near[group, block] = near_ties(own, best, within=near_tie).T
-        return Decisions(right, near)
+            decisions.decide(group, block, scores, labels=labels[block], near_tie=near_tie)
+        return decisions
 
     @property
     def _shape(self) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from wsoup.core.class_texts import ClassTexts
 from wsoup.core.modes import MODES, Mode
 from wsoup.core.scoring import Scores, classifiers_at_once, suited_to
 from wsoup.evaluate.right import all_seeds, random_beside
-from wsoup.evaluate.rows import BASELINES, CLASS_NAME, CUPL, ENSEMBLE, GPT, Row, row_name
+from wsoup.evaluate.rows import BASELINES, CLASS_NAME, CUPL, ENSEMBLE, GPT, TEMPLATES, Row, row_name
 from wsoup.evaluate.testsets import TestSet
 
 
@@ -185,7 +185,8 @@ def judged_rows(rows: Sequence[Row], *, soups: Sequence[str], drawn: int | None 
     Baselines that are drawn have the size that tables show, `drawn`: more of their texts are evaluated for the curves.
     """
     drawn_names = {method.name for method in BASELINES if method.drawn}
-    names = {CLASS_NAME.name, ENSEMBLE.name, GPT.name, CUPL.name, *drawn_names}
+    lists = {row.method for row in rows if row.method.endswith(TEMPLATES)}
+    names = {CLASS_NAME.name, ENSEMBLE.name, GPT.name, CUPL.name, *lists, *drawn_names}
     for name in soups:
         names |= {row_name(name), random_beside(name), all_seeds(name)}
     return at_table_size(rows, methods=names, drawn=drawn)

@@ -23,8 +23,8 @@ from wsoup.evaluate.class_means import Classifiers
 from wsoup.evaluate.right import pack_right
 from wsoup.evaluate.rows import Row, methods
 from wsoup.evaluate.testsets import TestSet
-from wsoup.heads.zero_shot import logit_scale_of
 from wsoup.towers.features import read_features
+from wsoup.towers.logit_scale import logit_scale_of
 from wsoup.towers.run import Run
 
 Score = Callable[[Tensor], Tensor]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -109,8 +110,7 @@ class MethodParams(Section):
         if isinstance(self.loss, ProdaLoss) and (soft is None or self.loss.per_step > soft.members):
             raise ValueError("loss proda needs tune soft_descriptors with at least per_step members")
         # The teacher of the diversity loss predicts with the text that a descriptor started from.
-        taught = isinstance(self.loss, CrossEntropyLoss) and self.loss.weight
-        if soft and taught and not from_soup:
+        if soft and _is_taught(self) and not from_soup:
             raise ValueError("tune soft_descriptors takes cross_entropy with lambda only with start: soup")
         if soft and self.average is not None and isinstance(self.loss, CrossEntropyLoss):
             raise ValueError(
@@ -120,6 +120,32 @@ class MethodParams(Section):
         if soft and not isinstance(self.loss, ProdaLoss | CrossEntropyLoss):
             raise ValueError("tune soft_descriptors takes loss proda or cross_entropy")
         return self
+
+
+def without_soup(methods: Mapping[str, MethodParams], name: str) -> str | None:
+    """The method that is trained as another, but on the class name alone and without a teacher; None if none is.
+
+    Args:
+        methods: all of a run, by name.
+        name: the other.
+    """
+    shared = _without_texts_and_teacher(methods[name])
+    for other, method in methods.items():
+        is_plain = method.soup == "class_name" and not _is_taught(method)
+        if other != name and is_plain and _without_texts_and_teacher(method) == shared:
+            return other
+    return None
+
+
+def _is_taught(method: MethodParams) -> bool:
+    """Whether the pretrained model's prediction is part of the target."""
+    return isinstance(method.loss, CrossEntropyLoss) and bool(method.loss.weight)
+
+
+def _without_texts_and_teacher(method: MethodParams) -> dict[str, Any]:
+    settings = method.model_dump(exclude={"soup", "members", "snapshots"})
+    settings["loss"] |= {"weight": None, "teacher_logit_scale": None}
+    return settings
 
 
 class AugmentParams(Section):

@@ -26,6 +26,11 @@ class AnyTune(Section):
         n_tokens: int = getattr(self, self.prompt_key)
         return n_tokens
 
+    @property
+    def keeps_texts(self) -> bool:
+        """Whether the texts of a soup stay as they are: no token of them is learnt, and nothing is put in."""
+        return self.n_prompt == 0
+
 
 class PromptTune(AnyTune):
     """CoOp: the first `tokens` tokens of the template."""
@@ -75,6 +80,11 @@ class SoftDescriptorsTune(AnyTune):
     blocks: Annotated[NonNegativeInt, Field(le=10_000)] = 0
     """Last blocks of both towers, with final norms and projections, that are trained with each descriptor and restored
     after it; 0: none. The authors' CoOp ensemble trains 3 (argparse_parameters.py:37)."""
+
+    @property
+    def keeps_texts(self) -> bool:
+        """Soft descriptors stand where a text would."""
+        return False
 
 
 class VisualPromptTune(AnyTune):

@@ -32,6 +32,8 @@ class Record(BaseModel):
     Attributes:
         answer: sentences of `wsoup results`, one string for each part.
         accuracy: per cent of the rows below them, in order: {row, source, xd, dg}; empty in older records.
+        searched: the same of all other soups, with verdicts over the class name; empty in older records, and where the
+            question is not which row to use.
         params: the sections of params.yaml that the report depends on.
         soup, mode, members: the run's soup, how it is judged, and its texts, all seeds.
         images: dataset -> number of test images; empty in older records.
@@ -43,6 +45,7 @@ class Record(BaseModel):
 
     answer: list[str]
     accuracy: list[dict[str, str | float]] = []
+    searched: list[dict[str, str | float]] = []
     params: dict[str, Any]
     soup: str
     mode: str

@@ -1,7 +1,10 @@
 """The table of metrics besides accuracy: calibration, and what somebody has added (CONTRIBUTING.md has an example)."""
 
 from wsoup.report.results import PLACES, Results
-from wsoup.report.tables import OF_METRIC, Table, TableCells, mean_and_std
+from wsoup.report.tables import Table, TableCells, mean_and_std
+
+PLACES_SHOWN = 3
+"""Decimal places: what is added is seldom a percentage."""
 
 
 def row_metrics(results: Results) -> Table:
@@ -10,14 +13,14 @@ def row_metrics(results: Results) -> Table:
     columns = ["method"]
     for metric in results.metrics:
         for title in places.values():
-            column = f"{title}{OF_METRIC}{metric}"
+            column = f"{title}: {metric}"
             columns += [column, f"{column} (std)"]
     rows: list[TableCells] = []
     for variant, row, cells in results.rows():
         line: dict[str, object] = {"method": results.title(variant, row)}
         for metric in results.metrics:
             for role, title in places.items():
-                column = f"{title}{OF_METRIC}{metric}"
+                column = f"{title}: {metric}"
                 values = cells.of(results.datasets(role), metric=metric)
                 line[column], line[f"{column} (std)"] = mean_and_std(values)
         rows.append(line)
@@ -28,4 +31,4 @@ def row_metrics(results: Results) -> Table:
             "calibration_error: how far confidence and accuracy lie apart, over 15 bins of confidence, from 0 to 1. "
             "log_likelihood: of the right class, in nats; nearer to 0 is better."
         )
-    return Table("row_metrics", "Other metrics", columns, rows, notes)
+    return Table("row_metrics", "Other metrics", columns, rows, notes, places=dict.fromkeys(columns, PLACES_SHOWN))
