@@ -8,9 +8,9 @@ from pathlib import Path
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner, Shard
-from wsoup.evaluate.rates import Tried, best_rate
-from wsoup.evaluate.selection import count_right, divided
 from wsoup.finetune.params import FinetuneParams, MethodParams
+from wsoup.finetune.rates import Tried, best_rate
+from wsoup.finetune.selection import count_right, divided
 from wsoup.finetune.starts import check_templates
 from wsoup.finetune.train import Trainer
 from wsoup.finetune.training_set import TrainingSet, read_training_sets

@@ -1,6 +1,6 @@
 """The table of learning rates that were chosen on held-out images of the source (`finetune.methods.<name>.select`)."""
 
-from wsoup.evaluate.rates import Tried, best_rate
+from wsoup.finetune.rates import Tried, best_rate
 from wsoup.report.results import Results
 from wsoup.report.tables import Table, TableCells
 

@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from torch import Tensor
+from torch.nn import functional as F
 
 from wsoup.base.errors import ParamsError
 from wsoup.core import prompts
@@ -13,9 +15,7 @@ from wsoup.core.draws import named_generator
 from wsoup.core.scoring import Scores
 from wsoup.finetune.student import Student
 from wsoup.finetune.training_set import TrainingSet
-from wsoup.images.features import encode_files
-from wsoup.runtime.progress import counting, showing
-from wsoup.texts.encoder import PromptEncoder
+from wsoup.images.decode import load_rgb
 from wsoup.towers.encoder import Encoder
 
 AT_ONCE = 64
@@ -53,6 +53,7 @@ def _only(source: TrainingSet, kept: Sequence[int]) -> TrainingSet:
     )
 
 
+@torch.no_grad()
 def count_right(student: Student, encoder: Encoder, *, held: TrainingSet, soup: Sequence[str]) -> int:
     """Held-out images that a trained student gets right with the centroid of its texts; it is merged.
 
@@ -61,18 +62,30 @@ def count_right(student: Student, encoder: Encoder, *, held: TrainingSet, soup: 
         encoder: the pretrained model.
         held: the images.
         soup: bare texts that it was trained on; of soft descriptors the class name alone.
+
+    Raises:
+        ChangedError, DataError: a file has changed since it was listed, or is not an image.
     """
-    tuned = replace(encoder, model=student.merge())
+    student.merge()
     stems = prompts.stems(held.template, held.class_names)
-    endings = [prompts.ending(text, period=True) for text in soup]
-    texts = PromptEncoder(tuned.model, tuned.tokenizer, device=tuned.device, dtype=tuned.dtype)
-    centroids = ClassTexts.of_members(texts.encode_grid(stems, endings)).centroids
-    # The bar is that of training.
-    with showing(bars=False), counting(label="held out", total=None, initial=0, unit="image"):
-        encoded = encode_files(
-            {"tuned": tuned}, paths=list(held.paths), digests=held.digests, batch_size=AT_ONCE, on_bad_image="stop"
-        )
-    images = torch.from_numpy(encoded.features["tuned"][:]).to(tuned.device)
-    labels = torch.from_numpy(held.labels).to(tuned.device)
-    (right,) = Scores(images, centroids[None]).right(labels)
-    return int(right.sum())
+    members = []
+    with encoder.autocast():
+        for text in soup:
+            texts = [stem + prompts.ending(text, period=True) for stem in stems]
+            features = student.encode_text(encoder.tokenizer(texts).to(encoder.device))
+            members.append(F.normalize(features.float(), dim=-1))
+    classifier = ClassTexts.of_members(torch.stack(members)).centroids[None]  # (1, C, D)
+    n_right = 0
+    for start in range(0, len(held.paths), AT_ONCE):
+        places = range(start, min(start + AT_ONCE, len(held.paths)))
+        pixels = torch.stack([_pixels(held, i, encoder=encoder) for i in places]).to(encoder.device)
+        with encoder.autocast():
+            images = F.normalize(student.encode_image(pixels).float(), dim=-1)
+        labels = torch.from_numpy(held.labels[start : start + AT_ONCE]).to(encoder.device)
+        n_right += int(Scores(images, classifier).right(labels).sum())
+    return n_right
+
+
+def _pixels(held: TrainingSet, i: int, *, encoder: Encoder) -> Tensor:
+    """(3, H, W) of one image, as it would be classified."""
+    return encoder.preprocess(load_rgb(held.paths[i], digest=held.digests[i], as_stored=encoder.as_stored))

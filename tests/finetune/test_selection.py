@@ -8,8 +8,8 @@ from finetune_cases import draw_colours, finetune_params
 from torch.nn import functional as F
 
 from wsoup.base.errors import ParamsError
-from wsoup.evaluate.rates import Tried, best_rate
-from wsoup.evaluate.selection import count_right, divided
+from wsoup.finetune.rates import Tried, best_rate
+from wsoup.finetune.selection import count_right, divided
 from wsoup.finetune.train import Trainer
 from wsoup.images.decode import load_rgb
 
