@@ -39,13 +39,14 @@ ELSEWHERE = {
     "tests/pipeline/test_profiles.py": ["wsoup profile own"],
     "tests/cli/test_check.py": ["wsoup check"],
     "tests/runtime/test_on_ray.py": ["WSOUP_EXECUTOR=ray dvc repro", "export WSOUP_EXECUTOR=ray", "ray st"],
+    "SLURM": ["head=$(scontrol", "export RAY", "srun", "--num-cpus"],
     "tests/benchmarks/test_benchmarks.py": ["python -m benchmarks"],
 }
 """Where commands run, or would run, that do not run here -> their beginnings."""
 OPTIONS_OF_OTHERS = {
     "git": "--allow-empty --directory --exclude-standard --is-inside-work-tree --others --porcelain --quiet --short "
     "--verify",
-    "dvc": "--drop --name --only-changed --single-item --targets --temp",
+    "dvc": "--drop --name --only-changed --set-param --single-item --targets --temp",
     "pip, ruff": "--fix --force-reinstall",
     "pytest and benchmarks, here": "--authors --precision",
     "SLURM, Ray, docker": "--address --cpus --cpus-per-task --exclusive --gpus-per-node --head --include-dashboard "
