@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
 
 import numpy as np
 
@@ -18,14 +21,51 @@ BELOW = 5.0
 def tables(results: Sequence[Judged]) -> list[str]:
     """All tables."""
     parts = []
-    for strength in STRENGTHS:
-        for equal in (True, False):
-            some = [one for one in results if one.kind.strength == strength and one.kind.equal == equal]
-            if some:
-                title = f"texts strengthened by {strength:g}, {'equal' if equal else 'unequal'} classes"
-                parts.append(f"{title}, {len(some)} folders\n\n{_table(some)}")
-    parts.append(_thresholds(results))
+    for cone, strength, equal in product(_cones(results), STRENGTHS, (True, False)):
+        some = [one for one in results if one.kind == replace(one.kind, cone=cone, strength=strength, equal=equal)]
+        if some:
+            title = f"cone {cone:g}, texts strengthened by {strength:g}, {'equal' if equal else 'unequal'} classes"
+            parts.append(f"{title}, {len(some)} folders\n\n{_table(some)}")
+    for cone in _cones(results):
+        some = [one for one in results if one.kind.cone == cone]
+        parts.append(f"cone {cone:g}, {len(some)} folders\n\n{_thresholds(some)}")
+    parts += [_cells(results, side=side) for side in ("own", "styles")]
     return parts
+
+
+def _cones(results: Sequence[Judged]) -> list[float]:
+    return sorted({one.kind.cone for one in results})
+
+
+def _cells(results: Sequence[Judged], *, side: str) -> str:
+    """Head and texts by kind of folder, one column for each cone."""
+    with_styles = [one for one in results if getattr(one, side)]
+    groups = {"all": with_styles}
+    for strength in STRENGTHS:
+        groups[f"texts strengthened by {strength:g}"] = [one for one in with_styles if one.kind.strength == strength]
+    for shots in SHOTS:
+        groups[f"{shots} photos a class"] = [one for one in with_styles if one.kind.shots == shots]
+    for source in sorted({one.source.split(",")[0] for one in with_styles}):
+        groups[Path(source).name] = [one for one in with_styles if one.source.split(",")[0] == source]
+    cones = _cones(with_styles)
+    title = "own style" if side == "own" else "other styles"
+    lines = [
+        f"{title}: texts, head, folders whose head is more than {BELOW:g} points below its texts in % (worst)\n",
+        _row("", [f"cone {cone:g}" for cone in cones]),
+        "|---" * (len(cones) + 1) + "|",
+    ]
+    for name, group in groups.items():
+        cells = [_cell([one for one in group if one.kind.cone == cone], side=side) for cone in cones]
+        if group:
+            lines.append(_row(name, cells))
+    return "\n".join(lines)
+
+
+def _cell(some: Sequence[Judged], *, side: str) -> str:
+    texts = [getattr(one, side)[CLASS_NAME] for one in some]
+    heads = [getattr(one, side)[ON_CLASS_NAME] for one in some]
+    lost = np.array(texts) - np.array(heads)
+    return f"{_mean(texts)}, {_mean(heads)}, {100 * (lost > BELOW).mean():.1f} ({lost.max():.1f})"
 
 
 def _table(results: Sequence[Judged]) -> str:
