@@ -4,7 +4,6 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 
 from wsoup.base.errors import one_line
-from wsoup.core import prompts
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
@@ -54,8 +53,8 @@ def _left_out(texts: Sequence[str], params: Wanted) -> Mapping[str, str]:
     if skip_long:
         manifest = store.require(Artifacts().manifest(params.source), made_by=f"prepare@{params.source}")
         about = store.table_attributes(manifest)
-        stems = prompts.stems(about["template"], about["class_names"])
-        for _, text in too_long(texts, stems=stems, tokenizer=tokenizer):
+        of_source = {"template": about["template"], "class_names": about["class_names"]}
+        for _, text in too_long(texts, **of_source, tokenizer=tokenizer):
             left_out[text] = "does not fit"
     return left_out
 

@@ -43,10 +43,11 @@ def main(owner: Owner) -> None:
     text_encoder = PromptEncoder.of(encoder)
     tests = load_tests(run.artifacts, encoder=encoder)
     material = load_material(run, tests)
-    templates = []
-    if params.evaluate.ensemble:
-        templates = ensemble_templates()
-    by_class = class_rows(replace(material, templates=templates), tests)
+    lists = store.read_checked_object(run.artifacts.templates)
+    given = replace(material, template_lists=lists["lists"], own_templates=lists["datasets"])
+    if params.evaluate.has_ensemble:
+        given = replace(given, templates=ensemble_templates())
+    by_class = class_rows(given, tests)
     rows = pretrained_rows(material, params=params.evaluate)
     drawn = params.evaluate.baseline_m
     weighed = []

@@ -1,14 +1,12 @@
 """The finetuned models of one method, all seeds, on every dataset: counts as Parquet."""
 
-from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import pyarrow as pa
 
 from wsoup.disk import store
-from wsoup.disk.files import Artifacts
-from wsoup.disk.shards import Owner, Shard
-from wsoup.evaluate.class_means import TextPlan, plan_texts
+from wsoup.disk.shards import Owner
+from wsoup.evaluate.class_means import plan_texts
 from wsoup.evaluate.classifiers import class_rows, load_material, tuned_rows
 from wsoup.evaluate.counts import answers_of, evaluate
 from wsoup.evaluate.judged import with_right_images
@@ -22,7 +20,6 @@ from wsoup.finetune.tuned import load_tuned, members_divergence_log, read_tuned_
 from wsoup.params.inputs import EmbedParams
 from wsoup.params.section import load
 from wsoup.pipeline import stage
-from wsoup.runtime.work import offer
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.run import Run, SourceParams
 
@@ -34,10 +31,10 @@ class Wanted(SourceParams):
     evaluate: EvaluateParams
 
 
-def main(owner: Owner, method: str, *, artifacts: Artifacts | None = None) -> None:
+def main(owner: Owner, method: str) -> None:
     """Evaluate METHOD, a name under finetune.methods; test images are read again if the image tower was tuned."""
     params = load(Wanted)
-    run = Run.of(owner, params, artifacts=artifacts)
+    run = Run.of(owner, params)
     batch_size = params.embed.batch_size
     encoder = run.encoder
     tests = load_tests(run.artifacts, encoder=encoder)
@@ -48,6 +45,8 @@ def main(owner: Owner, method: str, *, artifacts: Artifacts | None = None) -> No
     # Checked before training, too; a template of a target may have changed since, for which no training runs again.
     check_templates(tune, {test.name: test.template for test in tests}, source=run.source, tokenizer=encoder.tokenizer)
     trained = config["params"]
+    if not tune.keeps_texts:
+        material = material.without_templates()
     seeing = plan_seen(run, tuned, tests=tests, batch_size=batch_size)
     # The id of its encoder is in the keys of resume state, so each seed has its own.
     runs = {seed: replace(run, encoder=model) for seed, model in tuned.items()}
@@ -56,7 +55,6 @@ def main(owner: Owner, method: str, *, artifacts: Artifacts | None = None) -> No
     for seed, model in tuned.items():
         every = [*rows[seed], *class_rows(replace(material, seeds=(seed,)), tests)]
         texts[seed] = plan_texts(every, tests=tests, text_encoder=PromptEncoder.of(model))
-    offer([*seeing.shards, *shards_of(texts, runs)])
     seen = seeing.seen()
     tables = []
     training = []
@@ -78,12 +76,6 @@ def main(owner: Owner, method: str, *, artifacts: Artifacts | None = None) -> No
     out = file_of_method(run.artifacts.results, method)
     store.write_table(out, pa.concat_tables(tables), attributes=about)
     print(f"{out}: {method}, seeds {', '.join(map(str, run.seeds))}")
-
-
-def shards_of(texts: Mapping[int, TextPlan], runs: Mapping[int, Run]) -> Iterator[Shard]:
-    """The shards of all seeds' texts."""
-    for seed, plan in texts.items():
-        yield from plan.shards(runs[seed]).values()
 
 
 if __name__ == "__main__":

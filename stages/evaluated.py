@@ -1,4 +1,4 @@
-"""The settings of datasets and soups that evaluation needs, and GPT descriptors.
+"""The settings of datasets and soups that evaluation needs, GPT descriptors and lists of templates.
 
 Evaluation depends on this file rather than on the sections `datasets`, `soups` and `candidates`, so it does not run
 again for a dataset that moved, or for a soup that came out the same.
@@ -7,10 +7,13 @@ again for a dataset that moved, or for a soup that came out the same.
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts, evaluated_soups
 from wsoup.disk.shards import Owner
+from wsoup.evaluate.params import EvaluateParams
+from wsoup.evaluate.rows import SIMPLE
 from wsoup.params.inputs import Datasets
 from wsoup.params.section import Name, Sections, load
 from wsoup.pipeline import stage
 from wsoup.search.candidates import gpt_classes
+from wsoup.search.candidates.templates import templates_of
 from wsoup.search.pools import lists
 from wsoup.search.pools.params import CandidatesParams
 
@@ -18,6 +21,7 @@ from wsoup.search.pools.params import CandidatesParams
 class Wanted(Sections):
     """The sections of params.yaml that this stage reads."""
 
+    evaluate: EvaluateParams
     datasets: Datasets
     soups: dict[Name, dict[str, object]]  # the kinds do not matter here
     candidates: CandidatesParams
@@ -29,6 +33,9 @@ def main(owner: Owner) -> None:
     All are in the order of params.yaml. gpt: {class name: [descriptor, ...]}, or null if gpt_descriptors is null;
     gpt_sentences: true stands beside it if they are whole sentences. sentences: {class name: [sentence, ...]}, if a
     file of them is given.
+
+    Beside it the lists of templates, {lists: {name: [template]}, datasets: {name: [template]}}, on which stage evaluate
+    alone depends.
     """
     params = load(Wanted)
     artifacts = Artifacts()
@@ -49,6 +56,11 @@ def main(owner: Owner) -> None:
     waffle: list[str] = []
     if params.candidates.waffle is not None:
         waffle = lists.waffle_texts(params.candidates.waffle)
+    lists_of_rows = {}
+    for name, source in params.evaluate.template_lists.items():
+        lists_of_rows[name] = [] if source == SIMPLE else templates_of(source)
+    of_datasets = {name: templates_of(each.templates) for name, each in params.datasets.items() if each.templates}
+    store.write_checked_object(artifacts.templates, {"lists": lists_of_rows, "datasets": of_datasets})
     soups = evaluated_soups(params.soups)
     store.write_checked_object(artifacts.evaluated, {"datasets": datasets, "soups": soups, "waffle": waffle})
 

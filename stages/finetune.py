@@ -30,10 +30,10 @@ class Wanted(Sections):
     finetune: FinetuneParams
 
 
-def main(owner: Owner, method: str, *, artifacts: Artifacts | None = None) -> None:
+def main(owner: Owner, method: str) -> None:
     """Train METHOD, a name under finetune.methods, for every seed, and keep the averaged weights."""
     params = load(Wanted)
-    artifacts = artifacts or Artifacts()
+    artifacts = Artifacts()
     shared = params.finetune
     definition = one_of("finetune.methods", shared.methods, method)
     encoder = load_encoder(params.encoder)
@@ -44,12 +44,12 @@ def main(owner: Owner, method: str, *, artifacts: Artifacts | None = None) -> No
         artifacts, source=params.source, method=definition, seeds=params.seeds, encoder_id=encoder.id
     )
     # The other methods are left out: an edit of one of them must not train this one again.
-    shared_params = shared.model_dump(exclude={"methods"})
+    shared_params = shared.meant(exclude={"methods"})
     about = {
         "encoder": encoder.id,
         "method": method,
-        "tune": definition.tune.model_dump(),
-        "params": definition.model_dump(by_alias=True) | {"shared": shared_params},
+        "tune": definition.tune.meant(),
+        "params": definition.meant() | {"shared": shared_params},
         "source": params.source,
         "made_with": dict(owner.packages),
     }

@@ -12,6 +12,7 @@ import pyarrow as pa
 import torch
 
 from wsoup.base.class_names import positions_by_name
+from wsoup.core.calibration import Calibration
 from wsoup.core.scoring import Scores
 from wsoup.core.soup import Soup
 from wsoup.disk import store
@@ -25,13 +26,14 @@ from wsoup.heads.head import Head, best_head
 from wsoup.heads.in_turn import FEW
 from wsoup.heads.params import HeadParams, Heads
 from wsoup.heads.rows_in_turn import rows_in_turn
-from wsoup.heads.zero_shot import class_texts, logit_scale_of
+from wsoup.heads.zero_shot import class_texts
 from wsoup.params.section import load, one_of
 from wsoup.pipeline import stage
 from wsoup.runtime.memory import give_back
 from wsoup.runtime.work import finish_by_key
 from wsoup.search.rank.source import Source, identity_of_source, load_source
 from wsoup.towers.features import ImageFeatures, open_features
+from wsoup.towers.logit_scale import logit_scale_of
 from wsoup.towers.models import ensemble_templates
 from wsoup.towers.run import Run, SourceParams
 
@@ -132,17 +134,22 @@ def fit(
 def counted(head: Head, *, name: str, soup: str, test: ImageFeatures) -> dict[str, object]:
     """A line of `wsoup.evaluate.counts.SCHEMA` for variant `name` on the row of `soup`, and which images are right.
 
-    Predictions are among the classes of the dataset, which may be only some of the head's.
+    Predictions are among the classes of the dataset, which may be only some of the head's. How probable they are is not
+    known where several classes share a name, and not each of them has a column.
     """
     columns, labels = columns_of(test.class_names, of_head=head.class_names)
     # Made at once: a small result kept from every block would keep malloc from using the block's memory again.
     predicted = np.empty(len(test.labels), dtype=np.int64)
     classifier = head.classifier[:, columns].T[None]  # (1, c, D)
+    one_to_one = np.array_equal(labels, np.arange(len(test.class_names)))
+    calibration = Calibration(1, device=classifier.device)
     for start in range(0, len(test.labels), IMAGES):
         block = slice(start, start + IMAGES)
         images = torch.from_numpy(test.features[block])
-        (places,) = Scores(images, classifier).predicted()
+        own = torch.from_numpy(np.minimum(test.labels[block], len(columns) - 1))
+        (places,), made = Scores(images, classifier).answers(own, logit_scale=1 / head.temperature)
         predicted[block] = labels[places.numpy()]
+        calibration.add(made, right=(places == own)[None])
     right: np.ndarray = predicted == test.labels
     m = len(head.soup.members)
     return {
@@ -160,6 +167,8 @@ def counted(head: Head, *, name: str, soup: str, test: ImageFeatures) -> dict[st
         "n_images": len(right),
         "alignment": math.nan,
         "uniformity": math.nan,
+        "calibration_error": calibration.errors(len(right))[0] if one_to_one else math.nan,
+        "log_likelihood": calibration.log_likelihoods(len(right))[0] if one_to_one else math.nan,
         "right": pack_right(right),
     }
 

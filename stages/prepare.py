@@ -13,7 +13,8 @@ from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.params.inputs import Datasets, FewshotParams
 from wsoup.params.section import Sections, Seeds, load, one_of
-from wsoup.pipeline import preflight, stage
+from wsoup.pipeline import stage
+from wsoup.pipeline.checks import preflight
 from wsoup.pipeline.params import load_params
 
 

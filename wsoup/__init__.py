@@ -25,6 +25,7 @@ _MODULES = {
     "fit_head": "wsoup.api.heads",
     "from_transformers": "wsoup.api.transformers",
     "score_texts": "wsoup.api.soups",
+    "template_soup": "wsoup.api.soups",
     "word_soup": "wsoup.api.soups",
     "zero_shot_accuracy": "wsoup.api.accuracy",
 }

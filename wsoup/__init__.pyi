@@ -6,6 +6,7 @@ from wsoup.api.soups import Soup as Soup
 from wsoup.api.soups import common_words as common_words
 from wsoup.api.soups import descriptor_soup as descriptor_soup
 from wsoup.api.soups import score_texts as score_texts
+from wsoup.api.soups import template_soup as template_soup
 from wsoup.api.soups import word_soup as word_soup
 from wsoup.api.transformers import from_transformers as from_transformers
 from wsoup.base.errors import WsoupError as WsoupError

@@ -38,7 +38,7 @@ class Size:
         images: in a batch.
         train_classes, train_images: of a training step.
         product: rows and columns of the matrices that measure the device's peak rate.
-        files: image files that are decoded and encoded.
+        files: numbers of image files that are decoded and encoded.
         load_batches: batches of the training loader.
         batch_tokens, batch_images, batch_train: batch sizes to compare.
     """
@@ -51,7 +51,7 @@ class Size:
     train_classes: int
     train_images: int
     product: int
-    files: int
+    files: tuple[int, ...]
     load_batches: int
     batch_tokens: tuple[int, ...]
     batch_images: tuple[int, ...]
@@ -67,7 +67,7 @@ FULL = Size(
     train_classes=1000,
     train_images=64,
     product=8192,
-    files=8192,
+    files=(4096, 16384),
     load_batches=40,
     batch_tokens=tuple(1 << power for power in range(13, 19)),
     batch_images=(32, 64, 128, 256, 512, 1024),
@@ -82,7 +82,7 @@ TOY = Size(
     train_classes=8,
     train_images=4,
     product=128,
-    files=8,
+    files=(8,),
     load_batches=2,
     batch_tokens=(64, 1024),
     batch_images=(4,),
@@ -138,14 +138,24 @@ class Bench:
         return statistics.median(taken[1:])
 
     def pixels(self, count: int) -> torch.Tensor:
-        """Random pixels (count, 3, H, W), float32 on the CPU."""
+        """Random pixels (count, 3, H, W), float32 on the device."""
         side = self.encoder.model.visual.image_size  # type: ignore[union-attr]
         height, width = side if isinstance(side, tuple) else (side, side)
-        return torch.randn(count, 3, height, width, generator=torch.Generator().manual_seed(0))
+        return torch.randn(count, 3, height, width, generator=torch.Generator().manual_seed(0)).to(self.device)
 
     def class_names(self, count: int) -> list[str]:
         names = imagenet_class_names()
         return [names[i * len(names) // count] for i in range(count)]
+
+
+def check_places(device: torch.device, **tensors: torch.Tensor) -> None:
+    """Raise ValueError for a tensor that does not lie on the device of the model that it is handed to.
+
+    On a CPU everything lies there, so what is timed says where its tensors should be instead of failing on a GPU alone.
+    """
+    for name, tensor in tensors.items():
+        if tensor.device.type != device.type:
+            raise ValueError(f"{name} lies on {tensor.device}, the model on {device}; send it there before it is timed")
 
 
 def bench_on(device: torch.device, size: Size) -> Bench:

@@ -1,4 +1,4 @@
-"""Throughput of the image tower, with pixels copied to the device, and of image files."""
+"""Throughput of the image tower, with pixels on the device, and of image files, as stage `embed` encodes them."""
 
 from __future__ import annotations
 
@@ -6,31 +6,27 @@ import tempfile
 from pathlib import Path
 
 import torch
-from PIL import Image
 from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
+from benchmarks.files import DRAWN, draw_files, times
 from benchmarks.gpu.bench import Bench
 from benchmarks.timing import Clock
-from wsoup.images.batches import batches
 from wsoup.images.decode import load_rgb
 from wsoup.images.pixels import encode_pixels
 from wsoup.images.workers import decoding_workers
 from wsoup.towers.encoder import Encoder
 
-FILES = 256
-"""Files drawn at most; further ones are the same again."""
-
 
 @torch.no_grad()
 def plain_images(encoder: Encoder, pixels: Tensor) -> Tensor:
     with encoder.autocast():
-        return F.normalize(encoder.model.encode_image(pixels.to(encoder.device)).float(), dim=-1)  # type: ignore[operator]
+        return F.normalize(encoder.model.encode_image(pixels).float(), dim=-1)  # type: ignore[operator]
 
 
 def images(bench: Bench, *, peaks: dict[str, float]) -> list[str]:
-    """Throughput of the image tower, with pixels copied to the device."""
+    """Throughput of the image tower, with pixels on the device."""
     lines = [
         "| images | images/s | plain | ratio | share of peak | peak GiB | distance |",
         "|---|---:|---:|---:|---:|---:|---:|",
@@ -56,30 +52,24 @@ def images(bench: Bench, *, peaks: dict[str, float]) -> list[str]:
     return lines
 
 
-def draw_files(folder: Path, *, count: int) -> list[Path]:
-    """JPEG files of 500 x 375, as large as most photos of the paper's datasets."""
-    drawn = [folder / f"{i}.jpg" for i in range(count)]
-    noise = torch.randint(256, (count, 12, 16, 3), generator=torch.Generator().manual_seed(0)).byte().numpy()
-    for file, coarse in zip(drawn, noise, strict=True):
-        Image.fromarray(coarse).resize((500, 375), Image.Resampling.BICUBIC).save(file, quality=90)
-    return drawn
-
-
 def files(bench: Bench) -> list[str]:
-    """Throughput of JPEG files of 500 x 375 as in stage embed: other processes decode while the device encodes."""
-    precision, count = "bf16", bench.size.files
-    lines = ["| | files/s | the plain loop | ratio |", "|---|---:|---:|---:|"]
+    """Files a second as stage `embed` encodes them, in shards with one pool, and how long the first batch takes."""
+    precision = "bf16"
+    lines = ["| | the first batch after | files/s | after the first batch | the plain loop | ratio |"]
+    lines.append("|---|---:|---:|---:|---:|---:|")
     with tempfile.TemporaryDirectory() as folder, bench.at(precision) as encoder:
-        drawn = draw_files(Path(folder), count=min(count, FILES))
-        paths = [str(drawn[i % len(drawn)]) for i in range(count)]
-        at_once, clock = encoder.images_at_once(bench.size.images), Clock(bench.device)
-        for batch in batches(paths, transform=encoder.preprocess, batch_size=at_once, on_bad_image="stop"):
-            encode_pixels(encoder, batch.pixels)
-        ours, sample = clock.lap() / count, paths[: bench.size.images]
-        plain_images(encoder, torch.stack([encoder.preprocess(load_rgb(path)) for path in sample]))
+        drawn = [str(file) for file in draw_files(Path(folder), count=min(max(bench.size.files), DRAWN))]
+        sample, clock = drawn[: bench.size.images], Clock(bench.device)
+        pixels = torch.stack([encoder.preprocess(load_rgb(path)) for path in sample])
+        plain_images(encoder, pixels.to(encoder.device))
         plain = clock.lap() / len(sample)
-    lines.append(
-        f"| {precision}, {count} files, {decoding_workers()} processes | {1 / ours:,.0f} | {1 / plain:,.0f} "
-        f"| {plain / ours:.1f} x |"
-    )
+        for count in bench.size.files:
+            paths = [drawn[i % len(drawn)] for i in range(count)]
+            first, whole = times(encoder, paths, batch_size=bench.size.images)
+            at_once = encoder.images_at_once(bench.size.images)
+            later = f"{(count - at_once) / (whole - first):,.0f}" if count > at_once else ""
+            lines.append(
+                f"| {precision}, {count:,} files, {decoding_workers()} processes | {first:.2f} s "
+                f"| {count / whole:,.0f} | {later} | {1 / plain:,.0f} | {plain * count / whole:.1f} x |"
+            )
     return lines

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import yaml
 
+from benchmarks.files import draw_files
 from benchmarks.gpu.bench import TEMPLATE, Bench
-from benchmarks.gpu.images import draw_files
 from benchmarks.gpu.training import CASES, SOUP, Step
 from benchmarks.gpu.world import ROOT
 from benchmarks.timing import Clock
@@ -45,7 +45,7 @@ def loading(bench: Bench) -> list[str]:
         steps = clock.lap()
         for iteration in range(n_batches):
             pixels, _ = together.take(iteration, of=n_batches)
-            step.pixels = together.images.normalized(pixels)
+            step.pixels = together.images.normalized(pixels.to(encoder.device, non_blocking=True))
             step.our_way(iteration % len(SOUP))
             together.forget(iteration)
         both = clock.lap()

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from benchmarks.gpu.bench import TEMPLATE, Bench
+from benchmarks.gpu.bench import TEMPLATE, Bench, check_places
 from wsoup.core import prompts
 from wsoup.finetune import losses
 from wsoup.finetune.loss_params import CrossEntropyLoss
@@ -60,6 +60,7 @@ class Step:
         return make_student(self.encoder.model, tokenizer=tokenizer, tune=tune, template=TEMPLATE, generator=draw)
 
     def our_way(self, member: int = 0) -> None:
+        check_places(self.encoder.device, pixels=self.pixels, labels=self.labels)
         self.ours.zero_grad(set_to_none=True)
         features, frozen = self.passes.images(self.pixels, teacher=True)
         self.objective.backward(features, frozen, self.labels, iteration=member)
@@ -67,7 +68,7 @@ class Step:
     def plain_way(self, member: int = 0) -> None:
         """All texts at the full context, image and text through the whole student, and a separate teacher."""
         self.plainly.zero_grad(set_to_none=True)
-        pixels, tokens = self.pixels.to(self.encoder.device), self.tokens[member].to(self.encoder.device)
+        pixels, tokens = self.pixels, self.tokens[member].to(self.encoder.device)
         with self.encoder.autocast():
             with torch.no_grad():
                 old = F.normalize(self.teacher.encode_image(pixels).float(), dim=-1)

@@ -24,7 +24,6 @@ from wsoup.towers.models import random_model
 
 ROOT = Path(__file__).parents[2]
 AT_ONCE = min(8, os.cpu_count() or 1)
-AHEAD = "ahead finetune evaluate_tuned"
 ROWS = (
     ("pretrained", "class_name"),
     ("pretrained", "descriptor_soup"),
@@ -62,8 +61,7 @@ def run_world(folder: Path, *, device: str, toy: bool) -> list[str]:
 
     def run(stage: str) -> None:
         start = time.perf_counter()
-        program = ["-m", "wsoup"] if stage == AHEAD else ["stages"]
-        _run([python, *program, *stage.split()], folder=folder, environment=environment)
+        _run([python, "stages", *stage.split()], folder=folder, environment=environment)
         seconds[stage] = time.perf_counter() - start
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -72,8 +70,6 @@ def run_world(folder: Path, *, device: str, toy: bool) -> list[str]:
     slowest = ", ".join(f"{name} {seconds[name]:.0f}" for name in sorted(seconds, key=lambda n: -seconds[n])[:5])
     whole = time.perf_counter() - began
     said = f"{len(seconds)} stages in {whole:.0f} s, {AT_ONCE} side by side; the slowest, in seconds: {slowest}."
-    n_methods = len(params["finetune"]["methods"])
-    said += f" Training and evaluating {n_methods} methods in one process took {seconds[AHEAD]:.0f} s."
     return [said] if toy else [said, "", *_accuracies(folder)]
 
 
@@ -87,7 +83,6 @@ def waves(params: dict[str, Any]) -> list[list[str]]:
         ["embed_train"],
         ["score words", "score descriptors"],
         ["survey", *(f"soup {name}" for name in soups)],  # evaluate needs the soup of survey, too
-        [AHEAD],  # all methods in one process; their stages read what it has computed
         [*(f"finetune {name}" for name in methods), *(f"head {name}" for name in params["heads"]), "evaluate"],
         [*(f"evaluate_tuned {name}" for name in methods)],
         ["report"],

@@ -12,7 +12,7 @@ from api_world import DESCRIPTORS, ENCODER, NAMES, photos
 
 import wsoup
 from wsoup.base.errors import DataError, MismatchError, ParamsError
-from wsoup.heads.zero_shot import logit_scale_of
+from wsoup.towers.logit_scale import logit_scale_of
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ def test_what_is_no_classifier_is_named(model, images):
 
 def test_a_head_and_an_adapted_classifier_are_shown_in_one_line(model, images):
     head = wsoup.fit_head(images.features, images.labels, class_names=NAMES, **model)
-    assert repr(head) == f"<ridge head, CLIP, 4 classes, {head.n_correct} of 60 left-out images correct>"
+    assert repr(head) == f"<ridge head, 4 classes, {head.n_correct} of 60 left-out images correct>"
     one_each = wsoup.fit_head(images.features[:4], images.labels[:4], class_names=NAMES, **model)
     assert repr(one_each).endswith(f"0 of 0 left-out images correct, {one_each.note}>")
     kept = wsoup.adapt(images.features[:4], classifier=head.classifier, model=model["model"])

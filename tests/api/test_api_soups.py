@@ -25,6 +25,8 @@ from wsoup.disk.shards import Owner
 from wsoup.search.pools.lists import write_pool
 from wsoup.towers.features import ImageFeatures, write_features
 
+TEMPLATES = ["a photo of a {}.", "art of  the {c}.", "itap of my {}.", "a {} in a game"]
+
 
 @pytest.fixture
 def given(tiny_encoder):
@@ -158,6 +160,12 @@ def test_words_with_the_tokens_of_another_are_left_out_and_said(given):
         assert wsoup.word_soup(**given, words=[*WORDS, "Time", "DAY"], seed=1, **SMALL) == expected
 
 
+def test_a_class_without_any_photo_is_said(given):
+    names = [*given["class_names"], "unseen", "missing"]
+    with pytest.warns(UserWarning, match="no image is of class 'unseen', 'missing'; add images, or leave it out"):
+        wsoup.descriptor_soup(**(given | {"class_names": names}), descriptors=DESCRIPTORS)
+
+
 def test_any_object_with_encode_text_is_a_model(given):
     expected = wsoup.descriptor_soup(**given, descriptors=DESCRIPTORS)
     soup = wsoup.descriptor_soup(**given | {"model": Wrapped(given["model"])}, descriptors=DESCRIPTORS)
@@ -265,3 +273,63 @@ def test_a_list_of_words_shorter_than_k1_is_used_whole(given):
     with pytest.warns(UserWarning, match="k1 is 1000, but there are 13 words: all of them are used"):
         soup = wsoup.word_soup(**given, words=WORDS, seed=1, **sizes)
     assert soup.members == wsoup.word_soup(**given, words=WORDS, seed=1, **{**sizes, "k0": 13, "k1": 13}).members
+
+
+def test_a_template_soup_is_a_greedy_soup_of_whole_prompts(given):
+    """Each member raises the count of the centroid of all prompts before it, and classifies as in open_clip."""
+    soup = wsoup.template_soup(**given, templates=TEMPLATES, m=3)
+    assert soup.kind == "greedy"
+    assert set(soup.texts) <= {template.replace("{c}", "{}") for template in TEMPLATES}
+    assert soup.templates("a sketch of a {}.") == soup.texts, "nothing is added to a template"
+    counts = [member.n_correct for member in soup.members]
+    for m, n_correct in enumerate(counts, start=1):
+        classifier = open_clip.build_zero_shot_classifier(
+            given["model"], given["tokenizer"], NAMES, soup.texts[:m], use_tqdm=False
+        )
+        right = (given["features"] @ classifier).argmax(1) == given["labels"]
+        assert int(right.sum()) == n_correct
+    assert sorted(set(counts)) == counts
+    ours = soup.classifier(class_names=NAMES, model=given["model"], tokenizer=given["tokenizer"], progress=False)
+    torch.testing.assert_close(ours, classifier, atol=1e-6, rtol=0)
+
+
+def test_templates_are_openais_80_by_default(given):
+    soup = wsoup.template_soup(**given, m=2)
+    assert set(soup.texts) <= {fill("{}") for fill in open_clip.OPENAI_IMAGENET_TEMPLATES}
+    table = wsoup.score_texts(**given, texts=[*TEMPLATES[:2], "which is bright", ""])
+    assert len(table["n_correct"]) == 4
+
+
+def test_templates_that_nobody_selected(given, in_tmp):
+    soup = wsoup.Soup.from_templates(TEMPLATES)
+    assert soup.texts == ["a photo of a {}.", "art of the {}.", "itap of my {}.", "a {} in a game"]
+    soup.save("templates.json")
+    again = wsoup.Soup.load("templates.json")
+    assert again == soup
+    towers = {"model": given["model"], "tokenizer": given["tokenizer"], "progress": False}
+    theirs = open_clip.build_zero_shot_classifier(
+        given["model"], given["tokenizer"], NAMES, soup.templates(), use_tqdm=False
+    )
+    torch.testing.assert_close(again.classifier(class_names=NAMES, **towers), theirs, atol=1e-6, rtol=0)
+    weighed = again.autoclip(class_names=NAMES, **towers)
+    torch.testing.assert_close(weighed.classifier, theirs, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("templates", "text"),
+    [
+        (["a {}", "a photo"], "templates, template 2: 'a photo' must hold exactly one placeholder"),
+        (["{} and {}"], "template 1: .* exactly one"),
+        ([], "templates is empty"),
+        (["a {}", "a {c}"], r"templates holds 'a \{\}' more than once \(templates 1, 2\)"),
+    ],
+)
+def test_templates_are_checked(given, templates, text):
+    for make in (wsoup.Soup.from_templates, lambda some: wsoup.template_soup(**given, templates=some)):
+        with pytest.raises(PoolError, match=text):
+            make(templates)
+
+
+def test_no_word_can_follow_a_template(given):
+    with pytest.raises(PoolError, match="no word can follow; use another kind, such as greedy"):
+        wsoup.word_soup(**given, words=[*WORDS[:-1], "art of the {}."], seed=1, **SMALL)

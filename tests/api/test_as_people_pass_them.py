@@ -176,6 +176,6 @@ def test_progress_bars_can_be_turned_off(call) -> None:
 
 def test_a_head_and_a_soup_of_a_model_in_memory_have_no_name_that_is_none(images, how) -> None:
     head = wsoup.fit_head(images.features, images.labels, class_names=NAMES, progress=False, **how)
-    assert repr(head).startswith("<ridge head, CLIP, 4 classes, ")
+    assert repr(head).startswith("<ridge head, 4 classes, ")
     assert "None" not in repr(head)
     assert "None" not in repr(head.soup)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import logging
@@ -9,6 +10,7 @@ import re
 import shlex
 from pathlib import Path
 
+import open_clip
 import pytest
 import torch
 from run_cli import run
@@ -76,7 +78,7 @@ def test_features_are_the_models_own(folder, paths):
     ours = wsoup.from_transformers(folder)
     theirs = transformers.AutoModel.from_pretrained(folder).eval()
     processor = transformers.AutoProcessor.from_pretrained(folder)
-    texts = ["a photo of a red.", "a photo of a blue, sharp."]
+    texts = ["a photo of a red", "a photo of a blue sharp"]
     how = {"padding": "max_length", "truncation": True, "max_length": CONTEXT, "return_tensors": "pt"}
     given = processor.image_processor(images=[load_rgb(path) for path in paths], return_tensors="pt")
     with torch.no_grad():
@@ -114,6 +116,59 @@ def test_wsoup_try_takes_such_a_model(folder, paths):
     assert "class name" in printed
     command = re.search(r"next: wsoup (classify .*)", printed)[1].replace("PHOTOS", "photos")
     assert run(*shlex.split(command))[0] == 0
+
+
+SAID = ["A photo of a Red, Sharp.", "a_photo of  a blue"]
+
+
+@pytest.mark.parametrize("kind", ["Siglip", "Siglip2"])
+def test_texts_are_those_of_open_clips_configuration(kind, tmp_path):
+    """With the tokenizer class that transformers has for SigLIP 2, and one that leaves texts as they are."""
+    own = a_tokenizer()
+    if kind == "Siglip2":
+        pieces = {word: i for i, word in enumerate(WORDS)} | {"<bos>": len(WORDS), "<mask>": len(WORDS) + 1}
+        own = transformers.Siglip2Tokenizer(vocab=pieces, merges=[], padding_side="right")
+    size = KINDS[kind][2]
+    images = getattr(transformers, f"{kind}ImageProcessor")(**size)
+    processor = getattr(transformers, f"{kind}Processor")(image_processor=images, tokenizer=own)
+    config = getattr(transformers, f"{kind}Config")(text_config=TEXT, vision_config=KINDS[kind][0])
+    processor.save_pretrained(tmp_path)
+    ours = wsoup.from_transformers(getattr(transformers, f"{kind}Model")(config), processor=processor)
+    (clean,) = {open_clip.get_model_config(f"ViT-B-16-{name}")["text_cfg"]["tokenizer_kwargs"]["clean"]
+                for name in ("SigLIP", "SigLIP2")}  # fmt: skip
+    theirs = open_clip.tokenizer.HFTokenizer(str(tmp_path), context_length=CONTEXT, clean=clean)
+    assert torch.equal(ours.tokenizer(SAID), theirs(SAID))
+    plain = ours.tokenizer(["a photo of a red sharp", "a photo of a blue"])
+    assert torch.equal(ours.tokenizer(SAID), plain)
+    assert not torch.equal(plain[0], plain[1])
+
+
+def test_clips_texts_are_in_lower_case_whatever_its_tokenizer_does():
+    config = transformers.CLIPConfig(text_config=TEXT, vision_config=VISION, projection_dim=8)
+    processor = transformers.CLIPProcessor(
+        image_processor=transformers.CLIPImageProcessor(**KINDS["CLIP"][2]), tokenizer=a_tokenizer()
+    )
+    ours = wsoup.from_transformers(transformers.CLIPModel(config), processor=processor)
+    assert torch.equal(ours.tokenizer(["A Photo, red."]), ours.tokenizer(["a photo, red."]))
+    assert not torch.equal(ours.tokenizer(["a photo, red."]), ours.tokenizer(["a photo red"])), "it reads punctuation"
+
+
+@pytest.mark.parametrize("lowers", [False, True])
+def test_of_a_type_that_is_not_known_one_line_says_that_texts_are_as_they_are(lowers):
+    """Nothing needs to be said where the tokenizer itself makes no difference."""
+    own = a_tokenizer()
+    if lowers:
+        own.backend_tokenizer.normalizer = tokenizers.normalizers.Lowercase()
+    images = transformers.CLIPImageProcessor(**KINDS["CLIP"][2])
+    processor = transformers.CLIPProcessor(image_processor=images, tokenizer=own)
+    model = transformers.CLIPModel(transformers.CLIPConfig(text_config=TEXT, vision_config=VISION, projection_dim=8))
+    model.config.model_type = "otherclip"
+    said = pytest.warns(
+        UserWarning, match=r"a model of type otherclip was trained on texts in lower case; they are used"
+    )
+    with contextlib.nullcontext() if lowers else said:
+        ours = wsoup.from_transformers(model, processor=processor)
+    assert torch.equal(ours.tokenizer(["A photo"]), ours.tokenizer(["a photo"])) == lowers
 
 
 def test_a_model_in_memory_needs_its_processor(folder):

@@ -16,7 +16,7 @@ from PIL import Image
 
 import wsoup
 from wsoup.api import soups
-from wsoup.base.errors import LONGEST, DataError, ModelError, ParamsError, WsoupError
+from wsoup.base.errors import LONGEST, DataError, MismatchError, ModelError, ParamsError, PoolError, WsoupError
 from wsoup.core.member import Member
 from wsoup.photos.estimation import Adapted
 
@@ -325,5 +325,23 @@ def test_one_line_names_the_argument(
 
 
 def test_a_missing_argument_is_a_type_error() -> None:
-    with pytest.raises(TypeError, match="missing a required argument: 'model'"):
+    """It names the function, and all that it needs: by name, or by its place."""
+    needs = r"^encode_images\(\) is called wrongly: missing a required argument: 'model'; it needs paths, model=$"
+    with pytest.raises(TypeError, match=needs):
         wsoup.encode_images(["photo.jpg"])
+    soup = wsoup.Soup.load("paper:word")
+    with pytest.raises(TypeError, match=r"^Soup\.classifier\(\) .*'model'; it needs class_names=, model=, token"):
+        soup.classifier(class_names=["cat"])
+    with pytest.raises(TypeError, match=r"^Soup\(\) is called wrongly: .*; it needs kind, seed, template, "):
+        wsoup.Soup("chains")
+    with pytest.raises(TypeError, match=r"^word_soup\(\) is called wrongly: too many positional arguments; it needs "):
+        wsoup.word_soup([[1.0]], [0], ["cat"])
+
+
+def test_an_error_of_python_speaks_of_its_arguments_and_not_of_params_yaml(tmp_path) -> None:
+    with pytest.raises(PoolError, match=r"^count is 1000000000, but wordfreq has \d+ such words; lower it$"):
+        wsoup.common_words(10**9)
+    broken = tmp_path / "soup.json"
+    broken.write_text('{"kind": ')
+    with pytest.raises(MismatchError, match=r"is not JSON .*; make it again with wsoup\.word_soup and the like"):
+        wsoup.Soup.load(broken)

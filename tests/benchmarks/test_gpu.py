@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import open_clip
@@ -12,10 +13,15 @@ import pytest
 import torch
 from processes import ROOT, warm_python
 
-from benchmarks.gpu.__main__ import TOY_MODEL
+from benchmarks.gpu import loading as loading_module
+from benchmarks.gpu.__main__ import TOY_MODEL, Part
 from benchmarks.gpu.bench import TOY, Bench, bench_on
+from benchmarks.gpu.images import files, images
 from benchmarks.gpu.loading import loading
+from benchmarks.gpu.memory import batches, running_out
 from benchmarks.gpu.texts import searches
+from benchmarks.gpu.training import CASES, Step, training
+from wsoup.towers.encoder import Encoder
 
 PARTS = (
     "Tests: every stage, method and precision against the CPU",
@@ -70,3 +76,46 @@ def test_the_loader_is_timed_alone_and_beside_the_step(bench: Bench) -> None:
     assert head == ["training, images/s", "the loader", "a step", "together"]
     assert row[0] == "prompt + diversity, bf16, 4 images a step"
     assert all(float(cell.replace(",", "")) > 0 for cell in row[1:])
+
+
+ELSEWHERE = torch.device("meta")
+"""A device that is not the CPU, and that every machine has."""
+
+
+def test_what_is_timed_lies_on_the_device_of_the_bench(bench: Bench) -> None:
+    """The check that a GPU made first: four parts handed pixels of the CPU to its model."""
+    there = replace(bench, device=ELSEWHERE)
+    assert there.pixels(2).device == ELSEWHERE
+    step = Step(there, bench.encoder, CASES["prompt + diversity"], count=2)
+    assert {step.pixels.device, step.labels.device} == {ELSEWHERE}
+    with pytest.raises(ValueError, match="pixels lies on meta, the model on cpu; send it there before it is timed"):
+        step.our_way()
+
+
+def test_pixels_of_the_loader_go_to_the_device_before_a_step(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[torch.device] = []
+
+    class Noted:
+        """In place of a step: where its pixels are."""
+
+        def __init__(self, bench: Bench, encoder: Encoder, tune: object, *, count: int) -> None:
+            self.pixels = bench.pixels(count)
+
+        def our_way(self, member: int = 0) -> None:
+            seen.append(self.pixels.device)
+
+    monkeypatch.setattr(loading_module, "Step", Noted)
+    loading(replace(bench, device=ELSEWHERE, encoder=replace(bench.encoder, device=ELSEWHERE)))
+    assert set(seen) == {ELSEWHERE}
+
+
+@pytest.mark.parametrize("part", [files, training, batches, running_out])
+def test_the_other_parts_have_full_tables(bench: Bench, part: Part) -> None:
+    head, *rows = cells(part(bench))
+    assert rows
+    assert all(len(row) == len(head) for row in rows)
+
+
+def test_images_are_timed_in_each_precision(bench: Bench) -> None:
+    _, *rows = cells(images(bench, peaks={"fp32": 1e12, "bf16": 1e12}))
+    assert [row[0] for row in rows] == ["fp32", "bf16"]

@@ -22,13 +22,14 @@ from wsoup.base.errors import PoolError
 from wsoup.cli.common import Terminal, put
 from wsoup.core.member import Member, Step
 from wsoup.core.soup import Soup
+from wsoup.disk.csv_rows import write_rows
 from wsoup.evaluate.class_means import mean_texts
 from wsoup.evaluate.classifiers import check_rows
 from wsoup.evaluate.rows import Row
 from wsoup.evaluate.testsets import TestSet
 from wsoup.photos.classify import Prediction
 from wsoup.photos.files import Photo
-from wsoup.photos.tables import row_of, write_rows
+from wsoup.photos.tables import row_of
 from wsoup.report import tables
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder

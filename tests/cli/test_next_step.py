@@ -6,7 +6,7 @@ import pytest
 from processes import ROOT
 from run_cli import run
 
-from wsoup.pipeline.plan import duration
+from wsoup.pipeline.planning.plan import duration
 
 COMMANDS = ("results", "report", "compare", "check", "plan", "cache", "shots")
 

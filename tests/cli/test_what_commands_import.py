@@ -42,6 +42,6 @@ def test_help_loads_nothing_heavy():
 
 
 def test_what_was_downloaded_is_known_without_a_connection():
-    code = "from wsoup.pipeline.downloads import downloaded\ndownloaded()"
+    code = "from wsoup.pipeline.checks.downloads import downloaded\ndownloaded()"
     code += "\nassert not {'httpx', 'httpx2', 'huggingface_hub.file_download'} & {*sys.modules}"
     assert "huggingface_hub" in loaded(code)

@@ -39,6 +39,10 @@ def test_soup_files_are_as_their_schema_says(tmp_path):
 
 def test_repr_is_one_line():
     assert repr(SOUP) == "<chains soup, seed 1, m/p, 2 members: 'sharp clean', ''>"
+    unnamed = replace(SOUP, encoder={"model": "CLIP", "pretrained": None})
+    assert repr(unnamed) == "<chains soup, seed 1, 2 members: 'sharp clean', ''>", "CLIP is the class of the model"
+    hub = replace(SOUP, encoder={"model": "hf-hub:owner/name", "pretrained": None})
+    assert repr(hub).startswith("<chains soup, seed 1, hf-hub:owner/name, 2 members: ")
     assert repr(replace(SOUP, members=4 * (Member("x"),))).endswith("4 members: 'x', 'x', 'x', ...>")
 
 

@@ -13,9 +13,9 @@ from small_world import COLOURS, write_image_folder
 
 from wsoup.base.errors import DataError
 from wsoup.disk import store
-from wsoup.pipeline import check_datasets
+from wsoup.pipeline.checks import datasets as check_datasets
 from wsoup.pipeline.params import load_params
-from wsoup.pipeline.profile_own import own
+from wsoup.pipeline.profiles.own import own
 
 MANIFEST = Path("artifacts/manifests/photos.parquet")
 

@@ -104,6 +104,12 @@ def test_images_of_a_pickle_come_by_label_and_then_by_path(pickles: Path) -> Non
     assert pickled(pickles, paths=paths) == [paths[i] for i in (1, 2, 5, 6, 9, 10)]
 
 
+def test_the_order_of_a_pickle_does_not_matter(tmp_path: Path) -> None:
+    """Batches of training are drawn by position."""
+    write_pickles(tmp_path / "pickles", shots=2, seeds=(1,), reverse=True)
+    assert pickled(tmp_path / "pickles") == [IMAGES[i] for i in (1, 2, 5, 6, 9, 10)]
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [

@@ -105,9 +105,7 @@ def test_a_split_that_is_not_wanted_may_be_empty(tmp_path: Path) -> None:
     [
         (os.mkfifo, "is a FIFO"),
         (os.mkdir, "is a folder"),
-        (lambda path: os.symlink(path, path), r"cannot be read \(Too many levels of symbolic links\)"),
         (lambda path: os.symlink("/dev/zero", path), "is a device"),
-        (lambda path: os.symlink("nowhere", path), "is a broken symbolic link"),
     ],
 )
 def test_something_named_like_an_image_that_is_not_a_file(

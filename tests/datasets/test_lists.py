@@ -56,6 +56,33 @@ def test_class_names_alone_get_labels_in_sorted_order(tmp_path: Path) -> None:
     assert listing.splits["test"].labels.tolist() == [1, 0]
 
 
+@pytest.mark.parametrize(
+    ("first", "second"), [("Dog", "dog"), ("hot-dog", "hot dog"), ("golden_retriever", "golden retriever")]
+)
+def test_names_that_no_reader_tells_apart_are_refused_with_their_rows(tmp_path: Path, first: str, second: str) -> None:
+    with pytest.raises(DataError, match=r"\(rows \d and \d\) differ in case, separators or blanks alone"):
+        read(tmp_path, f"path,label\n1.png,{first}\n2.png,cat\n3.png,{second}\n")
+
+
+def test_numbers_tell_such_names_apart(tmp_path: Path) -> None:
+    numbered = "path,label,class_name\n1.png,0,Dog\n2.png,1,dog\n"
+    assert read(tmp_path, numbered).class_names == ["Dog", "dog"]
+
+
+def test_unicode_forms_of_a_name_are_one_class(tmp_path: Path) -> None:
+    listing = read(tmp_path, "path,label\n1.png,caf\u00e9\n2.png,cafe\u0301\n3.png,bar\n")
+    assert listing.class_names == ["bar", "caf\u00e9"]
+    assert listing.splits["test"].labels.tolist() == [1, 1, 0]
+    assert listing.notes == [
+        "read as one class though written in two Unicode forms, composed and decomposed: 'caf\u00e9'"
+    ]
+
+
+def test_numbers_of_pandas_are_named_as_such(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"one class name per line: label holds numbers, such as '1\.0'$"):
+        read(tmp_path, "path,label\n1.png,1.0\n2.png,0.0\n")
+
+
 def test_paths_and_splits_have_one_form(tmp_path: Path) -> None:
     (tmp_path / "list.csv").write_text(
         "path,class_name,split\na\\1.png,a,testing\n\\2.png,a,valid\n./b//3.png,a,test\n"

@@ -146,7 +146,7 @@ REFUSED = {
     "path,label,class_name\na.png,0,cat\nb.png,1,dog\nc.png,1,cat\n": "row 3 ('c.png'): label 1 has two class names",
     "path,label\na.png,-1\nb.png,1\n": "row 1 ('a.png'): label '-1' is not valid: it must be a whole number from 0",
     "path,label\na.png,0.5\nb.png,1\n": "row 1 ('a.png'): label '0.5' is not valid",
-    "path,label\na.png,red_fox\nb.png,red fox\n": "classes 'red fox' and 'red_fox' have one name in prompts; spell it",
+    "path,label\na.png,red_fox\nb.png,red fox\n": "(rows 2 and 1) differ in case, separators or blanks alone; spell it",
     "path,label,set\na.png,cat,train\nb.png,cat,test\n": "column 'set' holds splits ('test', 'train'); rename it to",
     "path,label,Subset\na.png,cat,Training\n": "column 'Subset' holds splits ('Training'); rename it to split",
     "path,label,split\na.png,cat,foo\nb.png,cat,bar\n": "has no rows of split 'test' or 'train'; its splits are 'foo'",

@@ -12,11 +12,11 @@ from PIL import Image
 from wsoup.base.errors import DataError
 from wsoup.datasets import division, folder
 from wsoup.datasets.left_out import left_out
-from wsoup.datasets.photo_files import is_photo
+from wsoup.datasets.photo_files import image_suffixes, is_photo
 from wsoup.datasets.shape import shape_of
 from wsoup.photos.files import find_photos
 from wsoup.photos.labelled import LabelledPhotos, look
-from wsoup.pipeline import profile_own as own
+from wsoup.pipeline.profiles import own
 
 RNG = np.random.default_rng(0)
 
@@ -191,7 +191,8 @@ def test_the_way_out_is_to_name_the_classes(root: Path) -> None:
     ("places", "n_nested"),
     [
         (("cat/images", "dog/images"), 2),
-        (("cat/monday", "cat/friday", "dog/monday", "dog/friday"), 2),
+        (("cat/monday", "cat/friday", "dog/monday"), 2),
+        (("n01/images", "n02/images", "n03/images"), 3),
         (("cat", "dog", "dog/more"), 1),
         (("cat", "cat/a", "dog", "dog/b"), 2),
     ],
@@ -200,9 +201,9 @@ def test_folders_within_classes_count_to_the_class_and_are_said(
     root: Path, places: tuple[str, ...], n_nested: int
 ) -> None:
     photos = tried(fill(root, *places))
-    assert photos.class_names == ["cat", "dog"]
+    assert photos.class_names == sorted({place.partition("/")[0] for place in places})
     (note,) = [note for note in photos.notes if "class folders hold folders" in note]
-    assert note.startswith(f"{n_nested} of 2 class folders")
+    assert note.startswith(f"{n_nested} of {len(photos.class_names)} class folders")
 
 
 @pytest.mark.parametrize(
@@ -230,8 +231,11 @@ def test_food_101_and_cub_as_unpacked_say_which_folder_to_name(root: Path) -> No
     fill(root, "images/apple_pie", "images/sushi")
     (root / "meta").mkdir()
     (root / "meta/classes.txt").write_text("apple_pie\nsushi\n")
-    with pytest.raises(DataError, match=r"one class, 'images'; .*; if its folders are the classes, name photos/images"):
-        tried(root)
+    for refused in (lambda: tried(root), lambda: own.own("photos", encoder={"pretrained": "openai"})):
+        with pytest.raises(
+            DataError, match=r"images/ and meta/ are parts of a dataset and not .*; name .*photos/images$"
+        ):
+            refused()
     assert tried(root / "images").class_names == ["apple pie", "sushi"]
 
 
@@ -315,26 +319,239 @@ def test_a_class_of_such_files_alone_is_a_class(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content"),
+    ("name", "content", "counted"),
     [
-        ("notes", b"BM is a shop, and not a bitmap\n"),
-        ("README", b"read me"),
-        ("labels.csv", b"path,label\n"),
-        ("empty", b""),
-        ("page.html", b"<!DOCTYPE html>"),
-        ("clip.mp4", b"\0\0\0\x18ftypmp42\0\0\0\0"),
-        ("a.zip", b"PK\x03\x04"),
-        ("a.pdf", b"%PDF-1.7"),
-        ("song.wav", b"RIFF\x24\x08\0\0WAVEfmt "),
-        ("half", b"\xff\xd8"),
+        ("notes", b"BM is a shop, and not a bitmap\n", "1 without an ending"),
+        ("README", b"read me", "1 without an ending"),
+        ("P3", b"P3 is the third part", "1 without an ending"),
+        ("labels.csv", b"path,label\n", "1 .csv"),
+        ("empty", b"", "1 without an ending"),
+        ("page.html", b"<!DOCTYPE html>", "1 .html"),
+        ("clip.mp4", b"\0\0\0\x18ftypmp42\0\0\0\0", "1 .mp4"),
+        ("a.zip", b"PK\x03\x04", "1 .zip"),
+        ("a.PDF", b"%PDF-1.7", "1 .pdf"),
+        ("song.wav", b"RIFF\x24\x08\0\0WAVEfmt ", "1 .wav"),
+        ("half", b"\xff\xd8", "1 without an ending"),
+        ("a.\x1b[2J", b"", r"1 .\x1b[2j"),
     ],
 )
-def test_other_files_are_no_photos(root: Path, name: str, content: bytes) -> None:
+def test_other_files_are_no_photos_and_are_counted_by_their_ending(
+    root: Path, name: str, content: bytes, counted: str
+) -> None:
     fill(root, "cat", "dog")
     (root / "dog" / name).write_bytes(content)
-    assert len(find_photos([str(root)])[0]) == 8
+    photos, line = find_photos([str(root)])
+    assert len(photos) == 8
     assert not is_photo(str(root / "dog" / name))
+    assert left_out(str(root)) == [line] == [f"left out, no photos: {counted}"]
+
+
+def test_many_endings_are_one_line(root: Path) -> None:
+    fill(root, "cat", "dog")
+    for number in range(12):
+        (root / f"cat/a.{number:02d}").touch()
+    (line,) = left_out(str(root))
+    assert line.startswith("left out, no photos: 1 .00, 1 .01, ")
+    assert line.endswith("1 .07, 4 with 4 other endings")
+
+
+@pytest.mark.parametrize("name", ["Thumbs.db", "desktop.ini", "ehthumbs.db", ".DS_Store", "._1.jpg", "Picasa.ini"])
+def test_notes_of_systems_are_nothing(root: Path, name: str) -> None:
+    fill(root, "cat", "dog")
+    (root / "cat" / name).write_bytes(b"x")
     assert left_out(str(root)) == []
+
+
+@pytest.mark.parametrize("suffix", sorted(image_suffixes()))
+def test_every_suffix_that_pillow_reads_is_read(root: Path, suffix: str) -> None:
+    """Also those that few have heard of; each is a file of its own kind."""
+    kind = Image.registered_extensions()[suffix]
+    fill(root, "cat", "dog")
+    (root / f"dog/last{suffix.upper()}").write_bytes(picture(kind))
+    photos = tried(root)
+    assert f"photos/dog/last{suffix.upper()}" in photos.paths
+    assert not any("left out" in note for note in photos.notes)
+
+
+def test_the_suffixes_are_those_of_the_formats_that_are_decoded() -> None:
+    known = {".jpg", ".jpeg", ".jfif", ".png", ".webp", ".bmp", ".dib", ".gif", ".tif", ".tiff", ".ppm", ".pgm", ".pbm"}
+    assert known | {".pnm", ".jp2", ".j2k", ".jpx", ".mpo", ".apng"} <= image_suffixes()
+    assert not image_suffixes() & {".eps", ".pdf", ".ico", ".tga", ".pfm"}
+
+
+@pytest.mark.parametrize("suffix", [".tga", ".ico", ".pcx", ".dcm", ".orf", ".rw2", ".sgi", ".xbm", ".exr", ".icns"])
+def test_pictures_that_are_not_decoded_are_counted(root: Path, suffix: str) -> None:
+    fill(root, "cat", "dog")
+    (root / f"cat/1{suffix}").write_bytes(b"\0\0\2")
+    assert left_out(str(root)) == [f"left out, convert them to .jpg: 1 {suffix}"]
+
+
+@pytest.mark.parametrize(("suffix", "is_known"), [(".PEF", True), (".srw", True), (".3fr", True), (".newraw", False)])
+def test_a_raw_file_is_not_a_second_photo_of_its_jpeg(root: Path, suffix: str, is_known: bool) -> None:
+    fill(root, "cat", "dog")
+    (root / f"cat/0{suffix}").write_bytes(picture("TIFF"))
+    assert len(tried(root).paths) == 8
+    (line,) = left_out(str(root))
+    assert line == f"left out, {'convert them to .jpg' if is_known else 'no photos'}: 1 {suffix.lower()}"
+
+
+@pytest.mark.parametrize("target", ["nowhere", "../cat/loop.jpg", "/gone/annex/objects/x.jpg"])
+def test_links_that_lead_nowhere_are_left_out_and_counted(root: Path, target: str) -> None:
+    fill(root, "cat", "dog")
+    for name in ("loop.jpg", "more.jpg", "note"):
+        (root / "cat" / name).symlink_to(target)
+    photos = tried(root)
+    assert len(photos.paths) == 8
+    (line,) = left_out(str(root))
+    assert line.startswith("left out, since they are links that lead nowhere: 3, such as photos/cat/")
+
+
+def test_a_class_folder_that_is_such_a_link_is_said_and_a_split_is_refused(root: Path) -> None:
+    fill(root, *below("train"))
+    (root / "train/owl").symlink_to("/gone/owl")
+    assert "links that lead nowhere: 1, such as photos/train/owl" in tried(root).notes[0]
+    (root / "test").symlink_to("/gone/test")
+    with pytest.raises(DataError, match="photos/test is a link that leads nowhere; repair or remove it"):
+        tried(root)
+
+
+def test_a_folder_of_such_links_alone_says_why_it_is_empty(root: Path) -> None:
+    for name in ("cat", "dog"):
+        (root / name).mkdir(parents=True)
+        (root / name / "1.jpg").symlink_to(f"../../.git/annex/objects/{name}")
+    with pytest.raises(DataError, match=r"2 files are links that lead nowhere, such as .*1.jpg; fetch .*git annex get"):
+        tried(root)
+
+
+# ---------------------------------------------------------------------------------------- shards, folds and copies
+
+
+@pytest.mark.parametrize(
+    ("places", "beside"),
+    [
+        (("00000", "00001"), ("00000.parquet", "00000_stats.json")),
+        (("00000", "00001", "00002"), ("00001_stats.json",)),
+        (("00000",), ("00000.tar",)),
+        (("train/00000", "train/00001", "test/00000"), ("train/00000.parquet",)),
+        (("00000", "00001"), tuple(f"{place}/{i}.json" for place in ("00000", "00001") for i in range(4))),
+        (("shard_0", "shard_1"), tuple(f"shard_{place}/{i}.json" for place in (0, 1) for i in range(4))),
+    ],
+)
+def test_img2datasets_folders_are_no_classes(root: Path, places: tuple[str, ...], beside: tuple[str, ...]) -> None:
+    fill(root, *places)
+    for name in beside:
+        (root / name).write_bytes(b"{}")
+    for refused in (lambda: tried(root), lambda: own.own("photos", encoder={"pretrained": "openai"})):
+        with pytest.raises(DataError, match=r"are shards as of img2dataset and not classes, since .*; write a list"):
+            refused()
+
+
+def test_numbers_and_shards_that_a_file_names_are_classes(root: Path) -> None:
+    fill(root, *map(str, range(12)))
+    assert len(tried(root).names) == 12, "as ImageNetV2"
+    (root / "0.parquet").touch()
+    Path("names.txt").write_text("".join(f"{i}\tclass {i}\n" for i in range(12)))
+    assert len(tried(root, classes="names.txt").names) == 12
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        ("fold_0/dog", "fold_0/guitar", "fold_1/dog", "fold_1/guitar"),
+        ("original/dog", "original/guitar", "augmented/dog", "augmented/guitar"),
+        ("color/a", "color/b", "grayscale/a", "grayscale/b", "segmented/a", "segmented/b"),
+        ("fold_0/dog", "fold_0/guitar", "fold_0/cat", "fold_1/dog", "fold_1/guitar"),
+        ("1/Dog", "1/Guitar", "2/dog", "2/guitar"),
+        ("orig/images/dog", "orig/images/cat", "aug/images/dog", "aug/images/cat"),
+        ("train/a/dog", "train/a/cat", "train/b/dog", "train/b/cat", "test/a/dog", "test/a/cat", "test/b/dog"),
+    ],
+)
+def test_folds_and_copies_of_a_dataset_are_no_classes(root: Path, places: tuple[str, ...]) -> None:
+    fill(root, *places)
+    message = "hold the same folders, such as .*, so it is not clear which folders are the classes; name one of them"
+    for refused in (lambda: tried(root), lambda: own.own("photos", encoder={"pretrained": "openai"})):
+        with pytest.raises(DataError, match=message):
+            refused()
+
+
+def test_folds_that_a_file_names_are_classes(root: Path) -> None:
+    fill(root, "cat/day", "cat/night", "dog/day", "dog/night")
+    Path("names.txt").write_text("cat\tcat\ndog\tdog\n")
+    assert tried(root, classes="names.txt").class_names == ["cat", "dog"]
+
+
+def test_stanford_dogs_says_which_folder_to_name(root: Path) -> None:
+    fill(root, "images/Images/n01-pug", "images/Images/n02-whippet")
+    (root / "annotations/Annotation/n01-pug").mkdir(parents=True)
+    (root / "annotations/Annotation/n01-pug/n01_7").write_text("<annotation>")
+    with pytest.raises(DataError, match=r"images/ and annotations/ are parts .*; name photos/images/Images$"):
+        tried(root)
+
+
+# ------------------------------------------------------------------------------------------------------------ names
+
+
+COMPOSED = "caf\u00e9"
+DECOMPOSED = "cafe\u0301"
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        (f"train/{COMPOSED}", "train/bar", f"test/{DECOMPOSED}", "test/bar"),
+        (f"train/{DECOMPOSED}", "train/bar", f"test/{COMPOSED}", "test/bar"),
+        (COMPOSED, DECOMPOSED, "bar"),
+        (f"train/{COMPOSED}", f"train/{DECOMPOSED}", "train/bar", f"test/{COMPOSED}", "test/bar"),
+    ],
+)
+def test_unicode_forms_of_a_name_are_one_class(root: Path, places: tuple[str, ...]) -> None:
+    photos = tried(fill(root, *places))
+    assert photos.class_names == ["bar", COMPOSED]
+    assert (
+        f"read as one class though written in two Unicode forms, composed and decomposed: {COMPOSED!r}" in photos.notes
+    )
+    assert len(photos.paths) == 4 * len(places)
+
+
+def test_one_form_alone_is_no_news(root: Path) -> None:
+    photos = tried(fill(root, DECOMPOSED, "bar"))
+    assert photos.class_names == ["bar", COMPOSED]
+    assert not any("Unicode" in note for note in photos.notes)
+    Path("names.txt").write_text(f"{COMPOSED}\tcoffee house\nbar\tbar\n")
+    assert tried(root, classes="names.txt").class_names == ["bar", "coffee house"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("Dog", "dog"),
+        ("dog", "dog "),
+        ("golden retriever", "golden_retriever"),
+        ("golden-retriever", "golden_retriever"),
+        ("GoldenRetriever", "golden retriever"),
+        ("hot  dog", "hot dog"),
+        ("hot\u00a0dog", "hot dog"),
+        ("do\u200bg", "dog"),
+    ],
+)
+def test_names_that_no_reader_tells_apart_are_refused_with_both(root: Path, first: str, second: str) -> None:
+    fill(root, first, second, "cat")
+    for refused in (lambda: tried(root), lambda: own.own("photos", encoder={"pretrained": "openai"})):
+        with pytest.raises(DataError, match="differ in case, separators or blanks alone") as caught:
+            refused()
+        for name in (first, second):
+            assert repr(str(root / name)) in str(caught.value).replace(str(root.resolve()), "photos")
+
+
+def test_such_names_in_two_splits_are_refused_too(root: Path) -> None:
+    fill(root, "train/Dog", "train/cat", "test/dog", "test/cat")
+    with pytest.raises(DataError, match=r"'photos/train/Dog' and 'photos/test/dog' differ"):
+        tried(root)
+
+
+def test_letters_and_signs_are_told_apart(root: Path) -> None:
+    fill(root, "A", "a", "+", "-", "-1", "1", "Maße")
+    assert len(tried(root).names) == 7
 
 
 @pytest.mark.parametrize(

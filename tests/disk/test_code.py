@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -9,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from wsoup.base.errors import DataError
-from wsoup.disk import code
-from wsoup.disk.cache_folder import make_cache_dir
+from wsoup.disk import code, parsed
+from wsoup.disk.cache_folder import cache_dir, make_cache_dir
+from wsoup.disk.checked import write_checked
 
 STAGES = [path for path in (code.ROOT / "stages").glob("[a-z]*.py") if path.stem != "code"]
 
@@ -90,7 +93,90 @@ def test_every_module_that_is_not_followed_exists_and_is_imported_by_a_stage():
     followed = {file for script in STAGES for file in code.modules(script)}
     imported = {path for file in followed for path in code.source(file).modules}
     names = {path.relative_to(code.ROOT).as_posix() for path in imported - followed}
-    assert names == set(code.NOT_FOLLOWED)
+    starting = {"stages/__main__.py", "wsoup/__init__.py"}
+    assert names | starting == set(code.NOT_FOLLOWED)
+
+
+def test_a_room_that_decides_results_is_always_followed():
+    rooms = {str(Path(name).parent) for name in code.NOT_FOLLOWED.keys() - {code.ALL_KINDS}}
+    assert rooms == {"stages", "wsoup", *code.UNDECIDING}
+    assert set(code.UNDECIDING) == {"wsoup/base", "wsoup/pipeline", "wsoup/runtime"}
+
+
+def test_what_starts_a_stage_and_is_in_no_digest_imports_only_what_decides_nothing():
+    for name, packages in {
+        "stages/__main__.py": {"gc", "pathlib", "runpy", "sys", "wsoup"},
+        "wsoup/__init__.py": {"wsoup"},
+    }.items():
+        source = code.source(code.ROOT / name)
+        assert source.packages == packages, name
+        assert {path.parent.name for path in source.modules} == {"runtime"}, name
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "from . import prior",
+        "from .prior import SCALE",
+        "from .. import constants",
+        "from ..constants import SCALE",
+        "from ..heads import prior",
+        "from wsoup import constants",
+        "from wsoup.heads import prior",
+        "import wsoup.heads.prior",
+        "import wsoup.heads.prior as p",
+        "def f():\n    from . import prior",
+    ],
+)
+def test_an_import_is_followed_however_it_is_written(tmp_path, monkeypatch, statement):
+    monkeypatch.setattr(code, "ROOT", tmp_path)
+    files = {"heads/choose.py": f"{statement}\n", "heads/prior.py": "SCALE = 70.0\n", "constants.py": "SCALE = 70.0\n"}
+    for name, text in files.items():
+        (tmp_path / "wsoup" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "wsoup" / name).write_text(text)
+    script = tmp_path / "stages/head.py"
+    script.parent.mkdir()
+    script.write_text("from wsoup.heads import choose\n")
+    before = code.digest(code.modules(script))
+    imported = tmp_path / "wsoup" / ("constants.py" if "constants" in statement else "heads/prior.py")
+    imported.write_text("SCALE = 7.0\n")
+    assert code.digest(code.modules(script)) != before
+
+
+def test_the_same_text_in_two_rooms_imports_what_lies_beside_it(tmp_path):
+    for room in ("a", "b"):
+        (tmp_path / room).mkdir()
+        (tmp_path / room / "x.py").write_text("from . import y\n")
+        (tmp_path / room / "y.py").write_text("")
+        assert code.source(tmp_path / room / "x.py").modules == {tmp_path / room / "y.py"}
+
+
+def test_who_imports_open_clip_depends_on_all_that_its_images_go_through(tmp_path):
+    script = tmp_path / "script.py"
+    for imported, named in {
+        "open_clip": {"open_clip_torch", "torchvision", "pillow"},
+        "torch": {"torch"},
+        "PIL.Image": {"pillow"},
+        "numpy as np": {"numpy"},
+        "wordfreq": {"wordfreq"},
+        "json": set(),
+    }.items():
+        script.write_text(f"import {imported}\n")
+        assert set(code.packages(script)) == named
+
+
+def test_what_another_version_of_this_code_has_parsed_is_not_believed(in_tmp):
+    make_cache_dir()
+    script = in_tmp / "script.py"
+    script.write_text("x = 1\n")
+    key = hashlib.sha256(script.read_bytes()).hexdigest()
+    for maker, meaning in ((code._maker(), "as kept"), ("0" * 64, code.meaning("x = 1"))):
+        kept = {"maker": maker, "parsed": {key: [[], [], "as kept"]}}
+        write_checked(cache_dir() / parsed.FILE, json.dumps(kept).encode())
+        for remembered in (parsed.kept, code._read):
+            remembered.cache_clear()
+        assert code.source(script).meaning == meaning
+    parsed.kept.cache_clear()
 
 
 def test_each_kind_of_soup_has_a_digest_and_a_helper_of_two_kinds_is_in_both(tmp_path, monkeypatch):

@@ -53,3 +53,29 @@ def test_members_of_two_blocks_of_class_prompts_are_joined(texts, tests, monkeyp
     monkeypatch.setattr(class_means, "CLASS_PROMPTS", 3)
     joined = dict(mean_texts([SOUP], tests=[test], text_encoder=texts, weighed=[SOUP]).weighed_of(test))
     torch.testing.assert_close(joined[SOUP], whole[SOUP])
+
+
+def test_templates_are_filled_with_the_class_name_and_nothing_is_added(tiny_encoder, texts, tests):
+    """Also where two datasets have one class prompt by another template and another name."""
+    other = replace(tests[1], name="other", template="a photo of a red {}.", class_names=["fox", "bull"])
+    row = Row("templates_soup", (1,), ("art of the {}", "a {} in a game."))
+    mixed = Row("mixed", (1,), ("sharp", "art of the {}"))
+    made = mean_texts([SOUP, row, mixed, OTHER], tests=[*tests, other], text_encoder=texts, weighed=[row])
+    for test in (*tests, other):
+        parts = {}
+        for text in row.texts:
+            parts[text] = tiny_encoder.encode_texts([text.replace("{}", name) for name in test.class_names])
+        sharp = tiny_encoder.encode_texts([f"{stem}, sharp." for stem in test.stems])
+        means = dict(made.of(test))
+        expected = {row: torch.stack([*parts.values()]).mean(dim=0), mixed: (sharp + parts["art of the {}"]) / 2}
+        for each, mean in expected.items():
+            torch.testing.assert_close(means[each], mean, atol=1e-6, rtol=0)
+        ((_, members),) = made.weighed_of(test)
+        torch.testing.assert_close(members, torch.stack([*parts.values()]), atol=1e-6, rtol=0)
+
+
+def test_rows_of_templates_move_no_bit_of_other_rows(texts, tests):
+    templates = [Row("templates_soup", (seed,), ("art of the {}.", f"a {{}} {seed}")) for seed in (1, 2)]
+    alone = mean_texts([OTHER, SOUP], tests=tests, text_encoder=texts)
+    beside = mean_texts([OTHER, templates[0], SOUP, templates[1]], tests=tests, text_encoder=texts)
+    assert torch.equal(beside.means[[0, 2]], alone.means)

@@ -238,3 +238,56 @@ def test_a_text_must_fit_at_every_offset_of_its_row(tiny_encoder, photo):
         check_rows([by_class], tests=[photo], tokenizer=tiny_encoder.tokenizer)
     other = dataclasses.replace(by_class, dataset="sketch")
     check_rows([other], tests=[photo], tokenizer=tiny_encoder.tokenizer)
+
+
+TEMPLATES = {"mine": ["a {} of mine."], "openai7": ["itap of a {}.", "art of the {}."], "simple": []}
+
+
+def test_lists_of_templates_are_rows_of_their_own(tests):
+    """Files are used as they are; OpenAI's take the ending of the dataset's template, as its 80 do."""
+    material = dataclasses.replace(MATERIAL, template_lists=TEMPLATES, own_templates={"pets": ["two {}s"]})
+    rows = {(row.method, row.dataset): row.prompts[1] for row in class_rows(material, tests)}
+    assert rows["openai7_templates", "pets"] == ["itap of a cat, a type of pet.", "art of the cat, a type of pet."]
+    assert rows["openai7_templates", "sketch"] == ["itap of a cat.", "art of the cat."]
+    assert rows["mine_templates", "pets"] == ["a cat of mine."]
+    assert rows["simple_templates", "pets"] == ["a photo of a cat, a type of pet."]
+    assert rows["own_templates", "pets"] == ["two cats"]
+    assert rows["own_templates", "photo"] == ["a photo of a cat."], "a dataset without its own has its template"
+    without = class_rows(dataclasses.replace(material, own_templates={}), tests)
+    assert "own_templates" not in {row.method for row in without}
+
+
+def test_a_soup_of_templates_has_no_offsets_and_is_not_evaluated_where_words_are_learnt():
+    soups = {**MATERIAL.soups, "whole": {1: ["a {}.", "the {}."], 2: ["the {}."]}}
+    material = dataclasses.replace(MATERIAL, soups=soups, pools={"whole": "whole"})
+    rows = [row for row in pretrained_rows(material, params=PARAMS) if row.method == "whole_soup"]
+    assert {row.offsets for row in rows} == {(0,)}
+    assert {row.text for row in rows} == {None, "a {}.", "the {}."}
+    assert "whole_soup" in {row.method for row in tuned_rows(material, params=PARAMS, seed=1, trained=ALL)}
+    kept = material.without_templates()
+    assert set(kept.soups) == {"descriptor", "word"}
+
+
+def test_a_template_that_is_too_long_is_refused(tests, tiny_encoder):
+    row = Row("x", (1,), ("a very " + "long " * 90 + "{}",))
+    with pytest.raises(PoolError, match=r"dataset photo: 'a very long .* does not fit the model's context of 77"):
+        check_rows([row], tests=tests, tokenizer=tiny_encoder.tokenizer)
+
+
+@pytest.mark.parametrize(
+    ("templates", "text"),
+    [
+        ({"own": "mine.txt"}, "the name 'own' is that of the row of the datasets' own"),
+        ({"mine": "openai7"}, "'openai7' comes with wsoup and has a row of its own name"),
+        ({"simple": "mine.txt"}, "'simple' comes with wsoup"),
+    ],
+)
+def test_lists_that_come_with_wsoup_have_their_own_names(templates, text):
+    with pytest.raises(ValidationError, match=text):
+        evaluate_params(templates=templates)
+
+
+def test_openais_80_are_the_row_of_the_ensemble():
+    params = evaluate_params(templates={"openai80": "openai80", "mine": "mine.txt"})
+    assert params.has_ensemble
+    assert params.template_lists == params.template_files == {"mine": "mine.txt"}

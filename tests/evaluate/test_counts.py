@@ -29,13 +29,22 @@ def test_counts_and_cosines_on_a_circle_by_hand():
     test = TestSet("d", "xd", "a {}.", ["east", "north"], images, labels, np.arange(3), {})
     # One row whose mean texts point east and north, the second half as long.
     mean = on_a_circle(0, 90).float() * torch.tensor([[1.0], [0.5]])
-    by_mode = {row["mode"]: row for row in count(answer([(Row("x", (7,), ("t",)), mean)], test=test), sizes={"t": 3})}
+    answers = answer([(Row("x", (7,), ("t",)), mean)], test=test, logit_scale=2.0)
+    by_mode = {row["mode"]: row for row in count(answers, sizes={"t": 3})}
     same = "wsoup/evaluate/counts.py: a metric of a row needs its value in `count` and its type in `SCHEMA`"
     assert {*by_mode["centroid"], "variant"} == {*SCHEMA.names}, same
     assert by_mode["centroid"]["n_correct"] == 2  # 44 degrees is nearer east
     assert by_mode["score_mean"]["n_correct"] == 2  # and 80 degrees: 0.17 against 0.49
     cos = [math.cos(math.radians(a)) for a in (10, 10, 46)]
     assert by_mode["centroid"]["alignment"] == pytest.approx(sum(cos) / 3)
+    # Logits differ by 2 (0.98 - 0.17) = 1.62 twice, for the right class, and by 2 (0.72 - 0.69) for the wrong one.
+    by_two = [2 * abs(math.cos(math.radians(a)) - math.sin(math.radians(a))) for a in (10, 80, 44)]
+    sure = [1 / (1 + math.exp(-logit)) for logit in by_two]
+    likelihoods = [math.log(p) for p in (sure[0], sure[1], 1 - sure[2])]
+    assert by_mode["centroid"]["log_likelihood"] == pytest.approx(sum(likelihoods) / 3)
+    # The two right ones share a bin, [12/15, 13/15], and are right more often than they are sure; the other is alone.
+    error = (2 - sure[0] - sure[1] + sure[2]) / 3
+    assert by_mode["centroid"]["calibration_error"] == pytest.approx(error)
     assert by_mode["centroid"]["seed"] == 7
     assert by_mode["centroid"]["stored"] == 3
 

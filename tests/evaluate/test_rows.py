@@ -10,6 +10,7 @@ import pytest
 from evaluate_cases import evaluate_params
 from report_made import ROLES, line, results
 
+from wsoup.base.errors import ParamsError
 from wsoup.core.modes import MODES
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED
@@ -150,6 +151,11 @@ def test_what_feeds_a_row_with_weighted_texts():
     soup = made_from(PRETRAINED, "word_soup_zpe_selection", params=params)
     assert "artifacts/soups/word" in soup.outs
     assert soup.keys == ("evaluate.weighed",)
+
+
+def test_a_row_that_no_run_has_is_refused_with_the_nearest():
+    with pytest.raises(ParamsError, match=r"^there is no row 'wrod_soup'; did you mean 'word_soup'\?$"):
+        made_from(PRETRAINED, "wrod_soup", params={"soups": {"word": {"pool": "words"}}})
 
 
 def test_right_images_survive_packing_into_bits():

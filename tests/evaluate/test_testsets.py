@@ -113,7 +113,7 @@ def test_blocks_from_disk_change_no_bit(held_and_on_disk, monkeypatch):
 
     def answered(test: TestSet) -> Answers:
         pairs = list(zip(rows, means, strict=True))
-        return answer(pairs, test=test, soups=["word"], shown=rows[2:])
+        return answer(pairs, test=test, logit_scale=100.0, soups=["word"], shown=rows[2:])
 
     whole = answered(held)
     of_whole = identity_of_tests([held])
@@ -126,6 +126,8 @@ def test_blocks_from_disk_change_no_bit(held_and_on_disk, monkeypatch):
             got = by_block.by_mode[mode]
             assert torch.equal(got.right_by_class, expected.right_by_class)
             assert (got.alignment, got.uniformity) == (expected.alignment, expected.uniformity)
+            assert got.log_likelihood == pytest.approx(expected.log_likelihood)
+            assert got.calibration_error == pytest.approx(expected.calibration_error)
             assert got.right == expected.right
             assert got.predicted[2].tolist() == expected.predicted[2].tolist()
             n_right = [int.from_bytes(bits).bit_count() for bits in got.right.values()]
@@ -159,7 +161,7 @@ PEAK = r"""
     rows = [Row("class_name", (1,), ("",)), Row("word_soup", (1,), ("old",))]
     means = torch.eye(512)[:4].view(2, 2, 512)
     pair = (rows[0], rows[1])
-    answers = answer(list(zip(rows, means)), test=test, soups=["word"], shown=pair)
+    answers = answer(list(zip(rows, means)), test=test, logit_scale=100.0, soups=["word"], shown=pair)
     changes = [predictions(answers, pair=pair, mode="centroid")]
     print(flips(changes).num_rows, confusion(changes).num_rows)
     status = Path("/proc/self/status").read_text()  # of this process alone, unlike what `resource` says after a fork
@@ -204,7 +206,7 @@ PEAK_OF_ROWS = r"""
         rows = [Row("top_soup", (1,), (str(r),)) for r in range(n_rows)]
         means = torch.ones(n_rows, n_classes, 512)
         before = peak()
-        answer(list(zip(rows, means)), test=test)
+        answer(list(zip(rows, means)), test=test, logit_scale=100.0)
         return peak() - before
 
     evaluated(2, 10)

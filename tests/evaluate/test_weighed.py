@@ -33,7 +33,7 @@ SOUP = Row("word_soup", (7,), ("a", "b"))
 def kept(members: torch.Tensor, *, test: TestSet, row: Row = SOUP) -> Classifiers:
     """Classifiers of one row with these texts' features."""
     position = {text: i for i, text in enumerate(row.texts)}
-    return Classifiers([row], ClassPrompts([test]), members.mean(dim=0)[None], members, position, [], [row])
+    return Classifiers([row], ClassPrompts([test]), members.mean(dim=0)[None], members, position, [], [row], 1.0)
 
 
 def test_counts_on_a_circle_by_hand():

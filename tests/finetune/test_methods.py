@@ -16,7 +16,7 @@ from wsoup.finetune.loss_params import LossParams
 from wsoup.finetune.params import FinetuneParams, MethodParams
 from wsoup.finetune.tune_params import TuneParams
 from wsoup.pipeline.params import parse_params
-from wsoup.pipeline.profile_demo import demo
+from wsoup.pipeline.profiles.demo import demo
 
 SOFT = {"kind": "soft_descriptors", "members": 2, "tokens": 3, "prompt_tokens": 0}
 
@@ -84,12 +84,27 @@ def test_the_test_cases_have_every_kind_too():
         ({"average": {"parts": 20, "mean": 6, "deviation": 0}}, "greater than 0"),
         ({"tune": SOFT, "average": {"parts": 20, "mean": 6, "deviation": 10}},
          "average: soft_descriptors with cross_entropy are trained one after the other"),
+        ({"ema": 0.9, "average": {"parts": 20, "mean": 6, "deviation": 10}}, "average and ema are two averages"),
+        ({"schedule": {"kind": "cosine", "least": 0.1}}, r"schedule.least 0.1 is above learning_rate 0.01"),
+        ({"schedule": {"kind": "linear"}}, "Input should be 'constant' or 'cosine'"),
+        ({"optimizer": {"kind": "lion"}}, "does not match any of the expected tags"),
+        ({"tune": {"kind": "bitfit", "blocks": 1, "opens": "image_twice"}, "optimizer": {"kind": "adam"}},
+         "image_twice takes two steps of SGD; give optimizer kind sgd or leave it out"),
         ({"rate": 1}, "Extra inputs are not permitted"),
     ],
 )  # fmt: skip
 def test_invalid_methods_are_refused(change, message):
     with pytest.raises(ValidationError, match=message):
         MethodParams(**{**COMMON, **METHODS["coop"], **change})
+
+
+def test_what_a_method_does_not_name_for_itself_is_not_written():
+    """Neither beside weights nor in resume keys, so that a method keeps both when there is more that it may name."""
+    plain = {**COMMON, **METHODS["coop"]}
+    keys = {*plain, "members", "iterations", "batch_size", "average", "snapshots"}
+    assert {*MethodParams(**plain).meant()} == keys
+    own = {"ema": 0.0, "logit_scale": 100.0, "optimizer": {"kind": "adam"}, "schedule": {"kind": "cosine"}}
+    assert {*MethodParams(**plain, **own).meant()} == {*keys, *own}
 
 
 def test_a_crop_must_be_a_range():

@@ -13,7 +13,7 @@ from wsoup.finetune.params import MethodParams
 from wsoup.finetune.train import Trainer
 from wsoup.finetune.training_set import read_training_sets
 from wsoup.pipeline.params import parse_params
-from wsoup.pipeline.profile_demo import demo
+from wsoup.pipeline.profiles.demo import demo
 from wsoup.towers.encoder import load_encoder
 
 ROOT = Path(__file__).parents[2]

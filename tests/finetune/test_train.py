@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 from pathlib import Path
@@ -14,6 +15,7 @@ from finetune_cases import METHODS, finetune_params
 from wsoup.base.errors import ParamsError
 from wsoup.finetune.averages import SOFT, AveragedWeights, steady_share
 from wsoup.finetune.loss_params import CrossEntropyLoss, ProlipLoss
+from wsoup.finetune.optimizer_params import AdamOptimizer, ScheduleParams, SgdOptimizer
 from wsoup.finetune.params import GaussianAverage, SnapshotParams
 from wsoup.finetune.train import Trainer
 
@@ -194,6 +196,67 @@ def test_a_resumed_training_ends_with_the_same_weights(tiny_encoder, colours, na
     resumed_weights = weights(resumed.run(resume=file))
     assert all(torch.equal(resumed_weights[k], expected[k]) for k in expected)
     assert resumed.log == whole.log
+
+
+ADAM = AdamOptimizer(kind="adamw", weight_decay=0.01)
+FALLING = ScheduleParams.model_validate({"kind": "cosine", "warmup": {"parts": 1, "learning_rate": 1e-3}})
+
+
+@pytest.mark.parametrize("name", ["ce", "coop_ensemble_open", "prograd"])
+@pytest.mark.parametrize("steps", [2, 3])
+def test_a_resumed_training_goes_on_with_what_adam_keeps_and_with_the_schedule(
+    tiny_encoder, colours, name, steps, tmp_path: Path
+):
+    own = {"optimizer": ADAM, "schedule": FALLING, "ema": 0.0}
+    whole, broken, resumed = (trainer(tiny_encoder, colours, name, own=own) for _ in range(3))
+    expected = weights(whole.run())
+    for _ in range(steps):
+        broken.step()
+    broken.save(tmp_path / "state")
+    ended = weights(resumed.run(resume=tmp_path / "state"))
+    assert all(torch.equal(ended[k], expected[k]) for k in expected)
+
+
+def test_a_methods_own_optimizer_rate_scale_and_average_are_those_of_a_plain_loop(tiny_encoder, colours):
+    """ProLIP's way: Adam on the projection at a cosine's rate and its own scale, and the last weights."""
+    own = {
+        "optimizer": AdamOptimizer(kind="adam", epsilon=1e-4),
+        "schedule": ScheduleParams(kind="cosine"),
+        "logit_scale": 100.0,
+        "ema": 0.0,
+        "learning_rate": 1e-3,
+        "members": 1,
+        "loss": CrossEntropyLoss(kind="cross_entropy"),
+    }
+    ours = trainer(tiny_encoder, colours, "prolip", own=own, iterations=6)
+    start = tiny_encoder.model.visual.proj
+    projection = torch.nn.Parameter(start.detach().clone())
+    unprojected = copy.deepcopy(tiny_encoder.model.visual)
+    unprojected.proj = None
+    optimizer = torch.optim.Adam([projection], lr=1e-3, eps=1e-4)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 6)
+    texts = tiny_encoder.encode_texts([f"a photo of a {name}." for name in colours.class_names]).clone()
+    for step in range(6):
+        pixels, labels = ours.batches.load(step)
+        with torch.no_grad():
+            embedded = unprojected(ours.batches.images.normalized(pixels))
+        images = torch.nn.functional.normalize(embedded @ projection, dim=-1)
+        loss = torch.nn.functional.cross_entropy(100 * images @ texts.T, labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+    moved = ours.run().visual.proj.detach() - start
+    assert float(moved.norm()) > 1e-3
+    torch.testing.assert_close(moved, projection.detach() - start, rtol=1e-3, atol=2e-6)
+
+
+def test_what_a_method_names_as_all_have_it_changes_no_bit(tiny_encoder, colours):
+    shared = finetune_params()
+    same = SgdOptimizer(kind="sgd", momentum=shared.momentum, weight_decay=shared.weight_decay)
+    own = {"optimizer": same, "schedule": ScheduleParams(kind="constant"), "logit_scale": 60.0, "ema": shared.ema}
+    named, plain = (weights(trainer(tiny_encoder, colours, "ce", own=of).run()) for of in (own, None))
+    assert all(torch.equal(named[k], plain[k]) for k in plain)
 
 
 def test_snapshots_are_copies_of_the_average_and_survive_a_kill(tiny_encoder, colours, tmp_path: Path):

@@ -13,7 +13,7 @@ from small_world import TINY_CONFIG
 from torch.nn import functional as F
 
 from wsoup.base.errors import ModelError, ParamsError, PoolError
-from wsoup.finetune.blocks import Bottleneck, LowRank, ScaleShift
+from wsoup.finetune.blocks import Bottleneck, LowRank, LowRankQkv, ScaleShift
 from wsoup.finetune.optimizer import make_optimizer
 from wsoup.finetune.starts import check_templates
 from wsoup.finetune.student import Student, insert_descriptor
@@ -23,7 +23,9 @@ from wsoup.finetune.tuners import make_student
 TEMPLATE = "a photo of a {}."
 KINDS = TypeAdapter(TuneParams)
 EXACT_AT_START = {*("ce", "clipood", "coop", "coop_diverse", "coop_smooth", "kgcoop", "prograd")}
-EXACT_AT_START |= {"bitfit", "lora", "bitfit_image", "lora_image", "prolip"}
+EXACT_AT_START |= {"bitfit", "lora", "bitfit_image", "lora_image", "prolip", "clip_lora", "two_stage"}
+PLAIN_WHEN_MERGED = {"lora", "ssf", "bitfit", "clipood", "prolip", "clip_lora", "two_stage"}
+"""Those whose inner model is then a plain one, equal to the student."""
 TEXTS = ["a photo of a cat.", "a photo of a red panda, which has claws."]
 
 
@@ -64,7 +66,7 @@ def test_merging_changes_no_feature_and_leaves_plain_weights(tiny_encoder, name)
         merged = untrained.merge()
         torch.testing.assert_close(merged.encode_image(pixels()), before[0], rtol=1e-5, atol=1e-6)
         torch.testing.assert_close(merged.encode_text(tokens), before[1], rtol=1e-5, atol=1e-6)
-        if name in ("lora", "ssf", "bitfit", "clipood", "prolip"):  # the inner model is a plain one, equal to it
+        if name in PLAIN_WHEN_MERGED:
             plain = merged.model
             torch.testing.assert_close(plain.encode_image(pixels()), before[0], rtol=1e-5, atol=1e-6)
             torch.testing.assert_close(plain.encode_text(tokens), before[1], rtol=1e-4, atol=1e-6)
@@ -85,6 +87,10 @@ PAPER = [  # the column "parameters" of the paper's table, where it counts what 
     ({"kind": "image_adapter", "reduction": 128, "ratio": 0.2}, 4_096),
     ({"kind": "soft_descriptors", "members": 4, "tokens": 10, "prompt_tokens": 0}, 20_480),
     ({"kind": "soft_descriptors", "members": 32, "tokens": 10, "prompt_tokens": 3}, 163_840 + 1_536),
+    # q, k and v in three blocks of both towers; in all twelve, as CLIP-LoRA has it, 184,320: its paper's 0.18 million.
+    ({"kind": "clip_lora", "blocks": 3, "rank": 2}, 3 * 3 * 2 * 2 * (768 + 512)),
+    # Two norms in each of three blocks of both towers, each of a weight and a bias.
+    ({"kind": "block_norms"}, 2 * 2 * 3 * (768 + 512)),
     ({"kind": "image_projection"}, 768 * 512),  # ProLIP's own count: 0.39 million (its README)
     # The paper counts the visual blocks twice and no text block: 17k, 18k, 12k and 55k. Both towers once:
     ({"kind": "bitfit", "blocks": 1}, 11 * (768 + 512)),
@@ -305,6 +311,28 @@ def test_random_updates_start_small():
     update = LowRank(256, rank=8)
     assert float(update.down.detach().std()) == pytest.approx(0.02, rel=0.1)
     assert not update.up.any()
+
+
+def test_clip_loras_update_is_alpha_over_the_root_of_the_rank_on_queries_keys_and_values():
+    """Width 4 and rank 4: the scale is 1 / 2, and A starts as a linear layer does, within 1 / sqrt(4)."""
+    update = LowRankQkv(4, rank=4, alpha=1.0)
+    assert float(update.down.detach().abs().max()) <= 0.5
+    assert float(LowRankQkv(64, rank=64, alpha=1.0).down.detach().std()) == pytest.approx(0.125 / 3**0.5, rel=0.1)
+    assert not update.up.any()
+    weight = torch.zeros(12, 4)
+    with torch.no_grad():
+        update.up[1] = torch.eye(4)
+        moved = update(weight)
+    assert not moved[:4].any()
+    torch.testing.assert_close(moved[4:8], 0.5 * update.down[1].detach())
+    assert not moved[8:].any()
+
+
+def test_block_norms_are_those_of_every_block_of_both_towers_and_no_other(tiny_encoder):
+    trained = set(student(tiny_encoder, "two_stage").trained_names)
+    norms = {f"{norm}.{part}" for norm in ("ln_1", "ln_2") for part in ("weight", "bias")}
+    towers = ("model.visual.transformer.resblocks", "model.transformer.resblocks")
+    assert trained == {f"{tower}.{i}.{norm}" for tower in towers for i in range(2) for norm in norms}
 
 
 def test_scales_and_shifts_start_at_random_around_one_and_zero(tiny_encoder):

@@ -20,8 +20,9 @@ from wsoup.heads.kinds import Setting
 from wsoup.heads.prior import photos_per_text
 from wsoup.heads.prototypes import Prototypes
 from wsoup.heads.ridge import Ridge
-from wsoup.heads.zero_shot import logit_scale_of, soup_texts
+from wsoup.heads.zero_shot import soup_texts
 from wsoup.texts.encoder import PromptEncoder
+from wsoup.towers.logit_scale import logit_scale_of
 
 NAMES = ["cat", "dog", "bird", "fish"]
 
@@ -222,7 +223,7 @@ def test_bad_images_texts_and_classes_are_refused():
         given([0, 40, 80], [0, 0, 1])
     x, y = on_a_circle(0, 90), torch.tensor([0, 1])
     good = {"texts": on_a_circle(0, 90).T, "logit_scale": 1.0, "names": ["a", "b"]}
-    with pytest.raises(MismatchError, match=r"class texts have shape \(2, 3\); expected \(2, 2\)"):
+    with pytest.raises(MismatchError, match="image features have 2 dimensions, and the texts of 3 classes 2"):
         checked(x, y, **{**good, "texts": torch.ones(2, 3)})
 
 

@@ -58,6 +58,8 @@ TUNE_AND_LOSS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"kind": "independent_prompts", "tokens": 3, "depth": 2},
         {"kind": "promptsrc", "image_weight": 10, "text_weight": 25, "templates": 2},
     ),
+    "clip_lora": ({"kind": "clip_lora", "blocks": 2, "rank": 2}, CE),
+    "two_stage": ({"kind": "block_norms"}, CE),
     "prolip": ({"kind": "image_projection"}, {"kind": "prolip", "weight": 0.1}),
     "clip_adapter": ({"kind": "image_adapter", "reduction": 4, "ratio": 0.2}, TAUGHT),
 }

@@ -47,10 +47,17 @@ def build_coop(root: Path, *, train: int = 3, test: int = 2) -> Path:
     return root
 
 
-def write_pickles(folder: Path, *, shots: int, seeds: tuple[int, ...], written: Callable[[int], object] = int) -> None:
+def write_pickles(
+    folder: Path,
+    *,
+    shots: int,
+    seeds: tuple[int, ...],
+    written: Callable[[int], object] = int,
+    reverse: bool = False,
+) -> None:
     """CoOp's own draws of ImageNet, by their names: lists of Dassl's Datum with paths of another machine.
 
-    Labels are `written` as CoOp writes them, or in another way.
+    Labels are `written` as CoOp writes them, or in another way; images by label and path, or in `reverse`.
     """
     folder.mkdir()
     dassl = types.ModuleType("dassl.data.datasets")
@@ -66,6 +73,8 @@ def write_pickles(folder: Path, *, shots: int, seeds: tuple[int, ...], written: 
                         "_label": written(label),
                     }
                     vars(train[-1]).update(about, _domain=0, _classname=WNIDS[wnid])
+            if reverse:
+                train.reverse()
             (folder / f"shot_{shots}-seed_{seed}.pkl").write_bytes(pickle.dumps({"train": train, "val": []}))
 
 

@@ -10,7 +10,7 @@ from evaluate_cases import evaluate_params
 
 from wsoup.paper.settings import Settings
 from wsoup.pipeline.params import parse_params
-from wsoup.pipeline.profile_paper import Paper
+from wsoup.pipeline.profiles.paper import Paper
 from wsoup.report.labels import table
 from wsoup.report.lines import Line
 from wsoup.report.results import Results

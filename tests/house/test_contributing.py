@@ -92,6 +92,16 @@ FACTS = {
         assert [list(texts) for texts in by_name["gpt"].prompts] == [["It purrs."], ["It barks.", "It runs."]]
         assert by_name["bare_name"].prompts == [["cat"], ["dog"]]
     """,
+    "a column of scores": """
+        import torch
+        from wsoup.search.rank.image_set import ImageSet
+        from wsoup.search.rank.statistics import COLUMNS, statistics
+        images, labels = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0, 1])
+        texts = torch.stack([torch.eye(2), torch.tensor([[1.0, 0.0], [0.8, -0.6]])])
+        few = ImageSet(images, labels=labels, n_classes=2, subsets=[torch.arange(3), torch.arange(2)])
+        scored = statistics(few, texts, baseline_right=torch.zeros(3, dtype=torch.bool))
+        assert scored["classes"].tolist() == [[2, 1], [1, 1]] and set(scored) == set(COLUMNS)
+    """,
     "a metric of a row": """
         import sys
         from pathlib import Path
@@ -109,7 +119,7 @@ FACTS = {
         from wsoup.report.row_metrics import row_metrics
         images, labels = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]), torch.tensor([0, 0, 1, 1])
         test = TestSet("pets", "xd", "a {}.", ["cat", "dog"], images, labels, np.arange(4), {})
-        answers = answer([(Row("class_name", (1,), ("",)), torch.eye(2))], test=test)
+        answers = answer([(Row("class_name", (1,), ("",)), torch.eye(2))], test=test, logit_scale=100.0)
         tokenizer = lambda texts: torch.ones(len(texts), 3, dtype=int)
         of_rows = evaluate([answers], tokenizer=tokenizer, variant="pretrained")
         line = of_rows.to_pylist()[0]
@@ -118,11 +128,11 @@ FACTS = {
         store.write_table(file, of_rows)
         lines = read_lines(file, variant="pretrained", datasets=["pets"])
         results = Results(lines, table(["word"]), {"pets": "xd"}, None, {"pets": {}}, {}, None)
-        assert counts(results, together={}).as_csv().splitlines()[1].endswith(",3,4,,0.75")
-        assert counts(results, together={}).columns[-1] == "macro_accuracy"
-        assert row_metrics(results).as_markdown().splitlines()[2:5:2] == [
-            "| method | XD mean: macro_accuracy |", "| Class name only | 0.750 |"
-        ]
+        assert ",3,4,,0.75," in counts(results, together={}).as_csv().splitlines()[1]
+        assert counts(results, together={}).columns[-3] == "macro_accuracy"
+        header, _, row = row_metrics(results).as_markdown().splitlines()[2:5]
+        assert header.startswith("| method | XD mean: macro_accuracy | XD mean: calibration_error |"), header
+        assert row.startswith("| Class name only | 0.750 | 0.250 |"), row
     """,
     "a table of the page": """
         import sys

@@ -36,21 +36,21 @@ ELSEWHERE = {
     ],
     "tests/paper/test_paper_soups.py, with a model whose weights are here": ["wsoup classify new --soup paper"],
     "tests/pipeline/test_plan.py": ["wsoup plan"],
-    "tests/pipeline/test_ahead.py": ["wsoup ahead"],
-    "tests/check": ["wsoup profile own", "wsoup check"],
+    "tests/pipeline/test_profiles.py": ["wsoup profile own"],
+    "tests/cli/test_check.py": ["wsoup check"],
     "tests/runtime/test_on_ray.py": ["WSOUP_EXECUTOR=ray dvc repro", "export WSOUP_EXECUTOR=ray", "ray st"],
-    "SLURM": ["set -e", "head=$(scontrol", "export RAY", "srun", "--num-cpus"],
+    "SLURM": ["head=$(scontrol", "export RAY", "srun", "--num-cpus"],
     "tests/benchmarks/test_benchmarks.py": ["python -m benchmarks"],
 }
 """Where commands run, or would run, that do not run here -> their beginnings."""
 OPTIONS_OF_OTHERS = {
     "git": "--allow-empty --directory --exclude-standard --is-inside-work-tree --others --porcelain --quiet --short "
     "--verify",
-    "dvc": "--drop --name --only-changed --single-item --targets --temp",
+    "dvc": "--drop --name --only-changed --set-param --single-item --targets --temp",
     "pip, ruff": "--fix --force-reinstall",
     "pytest and benchmarks, here": "--authors --precision",
     "SLURM, Ray, docker": "--address --cpus --cpus-per-task --exclusive --gpus-per-node --head --include-dashboard "
-    "--min-nodes --nodes --ntasks-per-node --num-cpus --num-gpus --port --requeue",
+    "--min-nodes --nodes --ntasks-per-node --num-cpus --num-gpus --port",
     "CLIP_benchmark, the authors' scripts": "--custom_template_file --score_averaging",
 }
 """Options that pages, help and messages name, and that are not options of `wsoup`."""
@@ -58,6 +58,12 @@ OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*\w")
 BEGINNINGS = tuple(start for starts in ELSEWHERE.values() for start in starts)
 PYTHON = {"README.md", "python.md", "report.md"}
 """Pages with Python, for test_docs_python.py."""
+
+
+def test_what_runs_elsewhere_runs_in_a_test_that_is_there():
+    for where in ELSEWHERE:
+        place, _, _ = where.partition(",")
+        assert not place.startswith("tests/") or (ROOT / place).exists(), place
 
 
 def blocks(language: str) -> Iterator[tuple[str, str]]:

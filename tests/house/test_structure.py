@@ -22,6 +22,11 @@ ORDER += ["search", "finetune", "heads", "evaluate", "paper", "report", "api", "
 """The rooms along the data path; each imports only from those before it."""
 
 
+SECOND_WING = {"heads", "photos"}
+"""What one folder of photos should use. A reader of the paper's method never meets it."""
+THE_METHOD = {"core", "texts", "images", "search", "finetune", "evaluate", "paper"}
+
+
 def modules() -> list[Path]:
     return sorted(path.relative_to(ROOT) for path in (ROOT / "wsoup").rglob("*.py"))
 
@@ -78,6 +83,13 @@ def test_a_module_imports_only_from_rooms_above():
                 assert ORDER.index(owner(imported)) < ORDER.index(owner(path)), f"{path} imports {imported}"
 
 
+def test_the_papers_method_imports_nothing_of_the_second_wing():
+    for path in modules():
+        if owner(path) in THE_METHOD:
+            of_photos = {file.as_posix() for file in named_modules(path) if owner(file) in SECOND_WING}
+            assert not of_photos, f"{path} imports {', '.join(of_photos)}: what both wings need goes to a room above"
+
+
 def test_an_init_file_holds_only_a_docstring():
     """DVC and resume keys ignore `__init__.py`, so no result may depend on it."""
     for path in modules():
@@ -123,12 +135,57 @@ def test_the_core_knows_nothing_of_files(name):
 
 
 def test_nothing_is_imported_by_string_but_the_public_names():
-    """But for two: `wsoup.__getattr__` loads the names of `wsoup.__all__` on first use, `wsoup ahead` stages."""
+    """But for one: `wsoup.__getattr__` loads the names of `wsoup.__all__` on first use."""
     calls = ("import_module", "__import__", "find_spec")
     named = {p.as_posix() for p in modules() if any(f"{call}(" in (ROOT / p).read_text() for call in calls)}
-    borders = {"wsoup/__init__.py", "wsoup/pipeline/ahead_stages.py"}
     packages = {"wsoup/towers/config.py", "wsoup/towers/library.py", "wsoup/runtime/fork_server.py"}
-    assert named == borders | packages, "three load packages"
+    assert named == {"wsoup/__init__.py"} | packages, "three load packages"
+
+
+def unfollowed(text: str) -> set[str]:
+    """What a source imports of wsoup that is neither a module nor a name inside one: what a digest cannot follow."""
+    names = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names if not is_module(alias.name)}
+        elif isinstance(node, ast.ImportFrom) and node.module and not is_module(node.module):
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            names |= {name for name in inner if not is_module(name)}
+    return {name for name in names if name.partition(".")[0] in ("wsoup", "stages")}
+
+
+def is_module(name: str) -> bool:
+    return (ROOT / name.replace(".", "/")).with_suffix(".py").is_file()
+
+
+def test_every_import_of_wsoup_names_a_module():
+    """The public face and rooms load modules that no digest would follow; only version and place are asked of it."""
+    for path in (*modules(), *(ROOT / "stages").glob("*.py")):
+        text = (ROOT / path).read_text(encoding="utf-8")
+        named = unfollowed(text)
+        if "wsoup" in named:
+            asked = {
+                node.attr
+                for node in ast.walk(ast.parse(text))
+                if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "wsoup"
+            }
+            assert asked <= {"__file__", "__version__"}, path
+        assert named <= {"wsoup", "wsoup.__version__"}, path
+
+
+@pytest.mark.parametrize(
+    "planted",
+    ["from wsoup import heads", "from wsoup import fit_head", "import wsoup.heads", "from wsoup.heads import *"],
+)
+def test_an_import_that_stops_at_a_room_is_noticed(planted):
+    assert unfollowed(planted)
+    assert not unfollowed("from wsoup.heads import head\nfrom wsoup.heads.head import Head\nimport numpy.random")
+
+
+def test_no_stage_imports_another_stages_script():
+    """A digest follows modules of wsoup from its own script."""
+    for path in (*modules(), *(ROOT / "stages").glob("*.py")):
+        assert "stages" not in code.source(ROOT / path).packages, path
 
 
 def test_importing_wsoup_is_light():

@@ -90,7 +90,7 @@ def five_files(tmp_path):
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_batches_keep_order_and_list_what_they_skip(five_files, workers, monkeypatch):
-    monkeypatch.setattr("wsoup.images.batches.FEW_IMAGES", 0)
+    monkeypatch.setattr("wsoup.images.one_pool.FEW_IMAGES", 0)
     options = {"batch_size": 2, "on_bad_image": "skip", "workers": workers}
     decoded = list(batches(five_files, transform=to_tensor, **options))
     assert [b.positions for b in decoded] == [[0, 1], [3], [4]]

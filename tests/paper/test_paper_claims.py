@@ -13,7 +13,7 @@ from project import ROOT
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.paper import claims, tables
-from wsoup.paper.claims_in_points import offsets_of_words
+from wsoup.paper.claims_in_points import Claim, in_points, offsets_of_words
 from wsoup.report.gains import BASELINES
 from wsoup.report.labels import BEFORE_SOUPS
 from wsoup.report.tables import Table
@@ -57,8 +57,8 @@ def test_a_soup_of_two_is_compared_with_the_zero_shot_rows(tmp_path):
     ]
     said = claims.beaten_baselines(efficiency, zero_shot=write(tmp_path, "zero_shot", rows))
     assert said == (
-        "A word soup of m = 2 beats all zero-shot baselines: XD ours 61.50 beats 1 of 2 (best: Waffle CLIP, 62.00); "
-        "DG ours 52.00 beats 1 of 1 (best: Class name only, 50.00); does not agree"
+        "A word soup of m = 2 beats all zero-shot baselines: XD ours 61.50 beats 1 of 2 (best: Waffle CLIP, 62.00; "
+        "-0.50); DG ours 52.00 beats 1 of 1 (best: Class name only, 50.00; +2.00); does not agree"
     )
     said = claims.beaten_baselines(write(tmp_path, "parameter_efficiency", EFFICIENCY[:3]), zero_shot=tmp_path / "no")
     assert "has no Word Soup m=2" in said
@@ -68,7 +68,7 @@ def test_a_baseline_as_accurate_as_the_soup_of_two_is_not_beaten(tmp_path):
     efficiency = write(tmp_path, "parameter_efficiency", EFFICIENCY)
     baselines = write(tmp_path, "zero_shot", [{"method": "Waffle CLIP", "XD mean": 61.5, "DG mean": 51.99}])
     said = claims.beaten_baselines(efficiency, zero_shot=baselines)
-    assert "XD ours 61.50 beats 0 of 1 (best: Waffle CLIP, 61.50); DG ours 52.00 beats 1 of 1" in said
+    assert "XD ours 61.50 beats 0 of 1 (best: Waffle CLIP, 61.50; +0.00); DG ours 52.00 beats 1 of 1" in said
     assert said.endswith("does not agree")
 
 
@@ -149,8 +149,8 @@ def test_the_papers_own_tables_agree_with_its_claims(of_the_paper: Artifacts) ->
     ]
     both = {line.partition(":")[0]: line for line in judged}
     two, fewer, offsets, *_, others, diversity, score_mean = both.values()
-    assert "XD ours 66.64 beats 6 of 6 (best: Random descriptors, 65.65)" in two
-    assert "DG ours 59.50 beats 6 of 6 (best: Ensemble, 59.36)" in two
+    assert "XD ours 66.64 beats 6 of 6 (best: Random descriptors, 65.65; +0.99)" in two
+    assert "DG ours 59.50 beats 6 of 6 (best: Ensemble, 59.36; +0.14)" in two
     assert "XD Word Soup m=4 reaches 66.89 of CoOp 2 tokens with 21 times fewer (paper: 25)" in fewer
     assert "DG Word Soup m=2 reaches 59.45 of CoOp 3 tokens with 64 times fewer (paper: 70)" in fewer
     assert "XD paper +0.41, ours +0.41; DG paper +0.31, ours +0.31; agrees" in offsets
@@ -167,6 +167,46 @@ def test_a_claim_does_not_agree_if_one_place_is_below_it(of_the_paper: Artifacts
     assert line.endswith("DG paper +1.05, ours +0.85; does not agree")
 
 
+def counted(folder: Path, rows: dict[tuple[str, str], int], *, seeds: int = 3) -> None:
+    """The table of counts: correct images, of 10,000, of each row on one dataset of XD, the same with each seed."""
+    lines: list[dict[str, object]] = []
+    for (variant, row), n_correct in rows.items():
+        for seed in range(seeds):
+            where = {"variant": variant, "row": row, "dataset": "pets", "role": "xd", "seed": seed}
+            lines.append({**where, "n_correct": n_correct, "n_images": 10_000})
+    write(folder, "counts", lines)
+
+
+@pytest.mark.parametrize(
+    ("gain", "said"),
+    [
+        (1.2, "within noise"),  # large enough, and may be none
+        (3.0, "agrees"),
+        (0.5, "within noise"),  # too small, and may be a point
+        (-3.0, "does not agree"),
+    ],
+)
+def test_a_difference_that_noise_may_make_is_said_to_be_within_it(tmp_path: Path, gain: float, said: str) -> None:
+    """The claim is of one point (XD); two rows near 67 % of 10,000 images have an interval of 1.3 to either side."""
+    claim = Claim("x", "diversity_ablation", ("CoOp + word soup (lambda=0)",), ("Vanilla CoOp",), {"XD mean": 1.0})
+    names = {row.label: (row.variant, row.row) for row in tables.rows("diversity_ablation")}
+    (ours,), (over,) = claim.ours, claim.over
+    write(tmp_path, "diversity_ablation", [{"method": ours, "XD mean": 67 + gain}, {"method": over, "XD mean": 67.0}])
+    counted(tmp_path, {names[ours]: round(6_700 + 100 * gain), names[over]: 6_700})
+    line = in_points(claim, tmp_path)
+    assert line.endswith(f"; {said}")
+    assert f"ours {gain:+.2f} [" in line
+
+
+def test_rows_whose_seeds_overlap_do_not_beat_each_other(tmp_path: Path) -> None:
+    """61.5 and 61.3 with deviations of 0.3 over seeds: 0.2 is within 2 x 0.42."""
+    soup = {"method": "Word Soup m=2", "stored": 24.0, "XD mean": 61.5, "XD mean (std)": 0.3}
+    baseline = {"method": "Waffle CLIP", "XD mean": 61.3, "XD mean (std)": 0.3}
+    efficiency = write(tmp_path, "parameter_efficiency", [soup])
+    said = claims.beaten_baselines(efficiency, zero_shot=write(tmp_path, "zero_shot", [baseline]))
+    assert said.endswith("(best: Waffle CLIP, 61.30; +0.20 [-0.65, +1.05]); within noise")
+
+
 def test_word_soups_gain_nothing_by_offsets_in_the_authors_log(tmp_path: Path) -> None:
     """Means over three seeds of means over datasets, from integer counts."""
     accuracy: dict[tuple[str, str], list[float]] = {}
@@ -178,7 +218,8 @@ def test_word_soups_gain_nothing_by_offsets_in_the_authors_log(tmp_path: Path) -
     for method, label in (("word-soup", "Word soup"), ("word-soup-token-offset", "Word soup + offset trick")):
         means = [sum(accuracy[method, dataset]) / 3 for dataset in datasets]
         rows.append({"method": label, "XD mean": sum(means[1:11]) / 10, "DG mean": sum(means[11:]) / 4})
-    said = offsets_of_words(write(tmp_path, "zero_shot", rows))
+    write(tmp_path, "zero_shot", rows)
+    said = offsets_of_words(tmp_path)
     assert said == "The offset trick adds nothing to word soups: XD ours -0.10; DG ours -0.06; agrees"
 
 

@@ -16,7 +16,7 @@ from wsoup.paper.options import advice
 from wsoup.paper.settings import Settings
 from wsoup.paper.tables import ENCODERS, TABLES
 from wsoup.pipeline.params import parse_params
-from wsoup.pipeline.profile_paper import Paper
+from wsoup.pipeline.profiles.paper import Paper
 
 
 @cache

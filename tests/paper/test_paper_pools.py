@@ -17,7 +17,7 @@ from wsoup.base.errors import PoolError
 from wsoup.paper import coverage
 from wsoup.paper.settings import Settings
 from wsoup.pipeline.params import parse_params
-from wsoup.pipeline.profile_paper import Paper
+from wsoup.pipeline.profiles.paper import Paper
 from wsoup.search.pools.lists import waffle_texts
 
 

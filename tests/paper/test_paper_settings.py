@@ -9,7 +9,8 @@ import pytest
 from report_made import CLASS_NAME, PAPER_ENCODER, both_seeds, paper_settings, results
 
 from wsoup.core.modes import MODES
-from wsoup.paper.settings import Settings, dataset_differs, differing, marks
+from wsoup.finetune.params import FinetuneParams
+from wsoup.paper.settings import Settings, dataset_differs, differing, flat, marks
 from wsoup.report.accuracy import paper_tables, zero_shot_table
 from wsoup.report.labels import table
 
@@ -78,8 +79,10 @@ CASES: list[tuple[str, Any, list[str]]] = [
         for key, value in (
             *(("tune.tokens", 2), ("loss.lambda", 0.5), ("loss.teacher_logit_scale", 30), ("learning_rate", 1.0)),
             *(("prompt_factor", 4), ("members", 4), ("iterations", 10), ("batch_size", 8), ("loss.kind", "kgcoop")),
+            *(("logit_scale", 100), ("ema", 0.9), ("optimizer.kind", "adam"), ("schedule.kind", "cosine")),
         )
     ),
+    ("finetune.log_every", 7, []),
     ("finetune.methods.proda_64.tune.members", 32, ["proda_64/class_name"]),
     ("finetune.methods.proda_64.batch_size", None, ["proda_64/class_name"]),
     ("datasets.imagenet.root", "/elsewhere", []),
@@ -95,6 +98,13 @@ def test_each_key_marks_the_rows_that_depend_on_it(key: str, value: Any, rows: l
         variant, _, row = name.rpartition("/")
         phrases = differing(run, paper=PAPER, variant=variant or "pretrained", row=row)
         assert all(phrase.startswith(key) for phrase in phrases)
+
+
+def test_every_setting_that_methods_share_is_compared_with_the_papers():
+    """The paper has the default of those that data/paper/settings.yaml does not name, such as one added later."""
+    shared = FinetuneParams(methods={}).model_dump(mode="json", exclude={"methods"})
+    assert shared["log_every"] == PAPER.values["finetune.log_every"]
+    assert flat(shared, prefix="finetune").keys() <= PAPER.values.keys()
 
 
 def test_tuned_baselines_have_their_own_size():

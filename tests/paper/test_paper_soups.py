@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from project import ROOT
@@ -15,7 +16,7 @@ from small_world import COLOURS, write_image_folder
 import wsoup
 from wsoup.base.errors import MismatchError, MissingError, ParamsError
 from wsoup.core.soup import Soup
-from wsoup.paper.soups import NAMES, counts, named
+from wsoup.paper.soups import NAMES, counts, gains, named
 
 FIRST = "here however trend begun acknowledge originally poor known impressive thanks"
 COUNTS_OF_WORD = {"ImageNet": (34693, 33555, 34212), "DTD": (762, 737, 743), "ImageNetA": (3765, 3543, 3689)}
@@ -76,6 +77,24 @@ def test_the_figures_in_a_file_are_those_of_the_log():
                 means = (shares[0], sum(shares[1:11]) / 10, sum(shares[11:]) / 4)
                 assert ", ".join(f"{mean:.2f}" for mean in means) in said.replace(" %", "")
         assert "nobody has counted" in named(f"paper:{kind}-all").about["counts"]
+
+
+def test_gains_over_both_rivals_have_intervals_of_datasets_resampled():
+    """By hand: ten differences in points, their mean, and Student's t with nine degrees of freedom."""
+    of_log = log()
+    xd = [row for row in counts("paper:descriptor") if row.role == "xd"]
+    points = []
+    for row in xd:
+        name = row.title.replace("-", "")
+        (ours, n_images), (theirs, _) = of_log["descriptor-soup", 1, name], of_log["ensemble", 1, name]
+        points.append(100 * (ours - theirs) / n_images)
+    half = 2.2622 * np.std(points, ddof=1) / np.sqrt(10)
+    low, high = np.mean(points) - half, np.mean(points) + half
+    others, shifts = gains(counts("paper:descriptor"))
+    assert others.endswith(f"over the 80 templates {np.mean(points):+.2f} [{low:+.2f}, {high:+.2f}]")
+    assert others.startswith("10 others, with datasets resampled: over the class name +1.17 [+0.32, +2.03], ")
+    assert shifts.startswith("4 shifts, ")
+    assert gains(counts("paper:word-all")) == [], "nobody has counted it"
 
 
 def test_counts_stand_beside_class_name_and_templates():

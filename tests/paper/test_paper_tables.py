@@ -16,7 +16,7 @@ from report_made import EVALUATE, both_seeds, results
 
 from wsoup.finetune.params import MethodParams
 from wsoup.paper import tables as paper
-from wsoup.pipeline.profile_methods import methods_of
+from wsoup.pipeline.profiles.methods import methods_of
 from wsoup.report.accuracy import paper_tables, zero_shot_table
 from wsoup.report.labels import table
 from wsoup.report.results import Results

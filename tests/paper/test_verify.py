@@ -29,7 +29,7 @@ from wsoup.paper.logs import Known, SearchLine, read_counts, read_searches, read
 from wsoup.paper.settings import Settings
 from wsoup.paper.verify import Compared
 from wsoup.pipeline.params import parse_params
-from wsoup.pipeline.profile_paper import Paper
+from wsoup.pipeline.profiles.paper import Paper
 from wsoup.search.rank.source import Source
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.features import ImageFeatures, read_features, write_features

@@ -14,5 +14,5 @@ def test_a_key_that_nothing_reads_is_found() -> None:
     assert {"DatasetParams", "EncoderParams", "FewshotParams"} <= sections("params").keys()
     assert is_read("shots", classes={"FewshotParams"})
     assert not is_read("balanced_by_colour", classes={"FewshotParams"})
-    assert is_read("elsewhere", classes={"_Work"})
-    assert not is_read("elsewhere", classes={"FewshotParams"})
+    assert is_read("crashes", classes={"_Pool"})
+    assert not is_read("crashes", classes={"FewshotParams"})

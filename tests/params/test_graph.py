@@ -6,7 +6,7 @@ import pytest
 import yaml
 from project import ROOT
 
-from wsoup.params.graph import CODE, Graph, Param, graph_of, is_fed, read_graph
+from wsoup.params.graph import CODE, Graph, Param, graph_of, is_fed, listed_below, read_graph
 
 DVC_YAML = """
 stages:
@@ -103,6 +103,25 @@ def test_a_key_feeds_what_lies_in_it_and_what_it_lies_in():
     assert is_fed("soups.word.k0", by="soups.word")
     assert is_fed("soups", by="soups.word")
     assert not is_fed("soups.wordy", by="soups.word")
+
+
+def test_a_key_that_params_may_lack_belongs_to_the_stage_of_its_sections_name():
+    """dvc.yaml lists keys of `evaluate` one by one, and `report` as a whole; `none` is as if it were not there."""
+    params = {**PARAMS, "evaluate": {"m": [1], "new": 2, "none": None}, "report": {"soup": "word"}, "soup": {"x": 1}}
+    stages = graph_of(yaml.safe_load(DVC_YAML), params=params).stages
+    assert {name: stage.optional for name, stage in stages.items() if stage.optional} == {"evaluate": ("evaluate.new",)}
+    assert stages["evaluate"].own_keys == ["evaluate.m", "evaluate.new"]
+    assert stages["evaluate"].params == (Param("params.yaml", "evaluate.m"),)
+
+
+def test_the_keys_that_dvc_yaml_lists_one_by_one():
+    """Of a key that is listed by item, its section; a section that stages are made for is listed, too."""
+    stages = {
+        "a": {"params": ["seeds", "finetune.ema", {"code.yaml": ["finetune.x"]}]},
+        "b": {"foreach": "${finetune.methods}", "do": {"params": ["finetune.ema", "finetune.rates.${key}"]}},
+    }
+    assert listed_below("finetune", dvc_yaml={"stages": stages}) == ["ema", "rates", "methods"]
+    assert listed_below("seeds", dvc_yaml={"stages": stages}) == []
 
 
 def test_there_is_no_stage_without_a_dvc_yaml(in_tmp):

@@ -19,8 +19,8 @@ from project import ROOT
 from wsoup.base.errors import LONGEST, ParamsError, WsoupError
 from wsoup.params import reading
 from wsoup.pipeline.params import load_params, parse_params
-from wsoup.pipeline.profile_demo import demo
-from wsoup.pipeline.profile_templates import filled
+from wsoup.pipeline.profiles.demo import demo
+from wsoup.pipeline.profiles.templates import filled
 
 QUIET = [HealthCheck.function_scoped_fixture]
 
@@ -71,10 +71,19 @@ def write(folder: Path, text: str | bytes) -> Path:
 # ----------------------------------------------------------------------------------------------------- by hand
 
 
+def test_a_typo_is_taken_for_a_key_that_is_missing_before_one_that_is_there(tmp_path):
+    """``ko`` is as near to k1, which the file has, as to k0, which it lacks."""
+    raw = changed(("soups", "word", "k0"), ...)
+    raw["soups"]["word"]["ko"] = 250
+    text = refusal(write(tmp_path, yaml.safe_dump(raw)))
+    assert "unknown key 'soups.word.ko'; did you mean 'k0'?; key 'soups.word.k0' is missing" in (text or "")
+
+
 @pytest.mark.parametrize(
     ("place", "value", "message"),
     [
         ("soups.word.pateince", 3, "unknown key 'soups.word.pateince'; did you mean 'patience'?"),
+        ("soups.word.k2", 3, "unknown key 'soups.word.k2'; did you mean 'k1'?"),
         ("sops", {}, "unknown key 'sops'; did you mean 'soups'?"),
         ("datasets.shapes.tempate", "x", "unknown key 'datasets.shapes.tempate'; did you mean 'template'?"),
         ("encoder.zzz", 1, "unknown key 'encoder.zzz'; known keys here: model, pretrained"),

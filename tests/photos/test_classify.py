@@ -160,11 +160,11 @@ def test_photos_are_files_folders_and_lists(in_tmp):
     Path("b/loop").symlink_to("../b")
     assert paths_of("b", "a.png", "b/1.png") == ["b/1.png", "b/2.JPG", "a.png", "b/1.png"]
     Path("b/3.heic").touch()
-    assert find_photos(["b"])[1] == "left out, convert them to .jpg: 1 .heic"
+    assert find_photos(["b"])[1] == "left out, convert them to .jpg: 1 .heic; no photos: 1 .txt"
     Path("b/list.csv").write_text("label,path\n1,1.png\n2,a.png\n")
     assert paths_of("b/list.csv") == ["b/1.png", "a.png"]
     Path("empty").mkdir()
-    with pytest.raises(DataError, match=r"no images in empty; expected \.avif"):
+    with pytest.raises(DataError, match=r"no images in empty; expected \.apng"):
         find_photos(["empty"])
     Path("list.csv").write_text("url\nx\n")
     with pytest.raises(DataError, match=r"list.csv: column path is missing beside 'url'; expected columns path"):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 import re
 
 import pytest
 from PIL import Image
 
+from wsoup.disk.csv_rows import write_rows
 from wsoup.photos.classify import Prediction
 from wsoup.photos.files import Photo
 from wsoup.photos.sheet import write_sheet
-from wsoup.photos.tables import write_rows
 
 LABEL = "<b onclick=alert(1)>&"
 
@@ -78,8 +79,23 @@ def test_the_share_of_right_photos_is_of_those_with_a_label(picture, in_tmp):
     assert "<p>2 photos, 100.00 % (1 of 1) right; of each group" in sheet_of(given, in_tmp)
 
 
-def test_no_escape_character_is_in_a_page_or_a_table(picture, in_tmp):
-    answer = Prediction(Photo(picture, "\x1b[31mred"), ["\x1b[32mgreen"], [0.9])
-    assert "\x1b" not in sheet_of([answer], in_tmp)
-    write_rows(in_tmp / "rows.csv", [{"path": "\x1b[0m.png", "label": "\x1b[31mred"}])
-    assert "\x1b" not in (in_tmp / "rows.csv").read_text(encoding="utf-8")
+ORDERS = ("\x1b", "\a", "\b", "\r", "\0", "\x7f", "\x85", "\x9b", "\u202e", "\u2066", "\u2028", "\ufeff", "\U000e0041")
+"""What a terminal obeys, or what turns a text round, hides it or breaks its line."""
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_no_control_character_is_in_a_page_or_a_table(picture, in_tmp, order):
+    answer = Prediction(Photo(picture, f"{order}[31mred"), [f"a{order}[32mgreen"], [0.9])
+    assert order not in sheet_of([answer], in_tmp)
+    write_rows(in_tmp / "rows.csv", [{"path": f"{order}[0m.png", f"a{order}": f"b{order}[31mred"}])
+    written = (in_tmp / "rows.csv").read_bytes().decode()
+    assert order not in written
+    escaped = order.encode("unicode_escape").decode()
+    assert f"{escaped}[0m.png,b{escaped}[31mred" in written
+
+
+def test_letters_of_all_scripts_stay_as_they_are(in_tmp):
+    texts = ["Größe", "猫", "کتاب\u200cها", "👩\u200d🔬", "two\nlines", "a\tb"]
+    write_rows(in_tmp / "rows.csv", [{"label": text} for text in texts])
+    with (in_tmp / "rows.csv").open(newline="", encoding="utf-8") as file:
+        assert [row["label"] for row in csv.DictReader(file)] == texts

@@ -81,6 +81,16 @@ def test_counts_equal_a_plain_recount(in_tmp, where, tiny_encoder):
     assert Path("tried/sheet.html").read_text().count("<figure") == 16
 
 
+def test_classes_that_share_a_name_are_told_apart_by_their_positions(in_tmp, where):
+    root = write_image_folder(Path("photos"), splits={"train": 3, "test": 4}, classes=COLOURS)
+    Path("names.txt").write_text("".join(f"{name}\t{'one' if i < 2 else name}\n" for i, name in enumerate(NAMES)))
+    lines, _ = tried(root, where, "--classes", "names.txt")
+    table = rows_of(Path("tried/predictions.csv").read_text())
+    for line, row in zip(lines, [*table[0]][2:7], strict=False):
+        n_right = sum(cells["label_index"] == cells[f"{row}_index"] for cells in table)
+        assert f"({n_right} of 16 held out)" in line
+
+
 @pytest.mark.parametrize("use", [trial.CLASS_NAME, trial.TEMPLATES, trial.SOUP, trial.CLASS_MEANS, trial.HEAD])
 def test_the_printed_command_gives_the_printed_accuracy(in_tmp, where, use, monkeypatch):
     root = write_image_folder(Path("photos"), splits={"train": 3, "test": 4}, classes=COLOURS)

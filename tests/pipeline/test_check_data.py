@@ -19,10 +19,10 @@ from wsoup.datasets.paper import PAPER
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.params.inputs import DatasetParams
-from wsoup.pipeline import check_datasets as check
-from wsoup.pipeline.finding import Finding
+from wsoup.pipeline.checks import datasets as check
+from wsoup.pipeline.checks.finding import Finding
 from wsoup.pipeline.params import Params, parse_params
-from wsoup.pipeline.profile_paper import Paper
+from wsoup.pipeline.profiles.paper import Paper
 
 
 @pytest.fixture(autouse=True)
@@ -155,7 +155,6 @@ def test_a_class_without_gpt_descriptors(root: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("names", "start", "end"),
     [
-        (("Red", "red", "blue"), "class names 'Red', 'red' differ only in upper and lower case; if", "merge them"),
         *(
             ((odd, "red panda", "owl"), f"1 of 3 class names are not written as in a caption: {odd!r}", "class_names")
             for odd in ("HerbaceousVegetation", "T-shirt", "747-400", "D.C.")
@@ -224,7 +223,7 @@ def test_class_folders_without_photos_are_named(tmp_path: Path) -> None:
 
 
 def test_photos_that_no_listing_reads_are_counted_and_named(tmp_path: Path) -> None:
-    """In class folders of unknown kinds, in the root and beside class folders, in folders beside test/; not notes."""
+    """In class folders of unknown kinds, in the root and beside class folders, in folders beside test/."""
     root = tmp_path / "photos"
     for name in (
         *("test/cat/1.jpg", "test/cat/2.HEIC", "test/cat/more/3.heic", "test/dog/1.jpg", "test/dog/notes.txt"),
@@ -234,12 +233,12 @@ def test_photos_that_no_listing_reads_are_counted_and_named(tmp_path: Path) -> N
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
     assert left_out(str(root)) == [
-        "left out, convert them to .jpg: 2 .heic",
+        "left out, convert them to .jpg: 2 .heic; no photos: 1 .txt",
         f"left out, move them into class folders: 2 beside them, such as {root}/root.png",
         "left out, only classes in test/ are read: 2 in 'mouse'",
     ]
     assert left_out(str(root / "test")) == [
-        "left out, convert them to .jpg: 2 .heic",
+        "left out, convert them to .jpg: 2 .heic; no photos: 1 .txt",
         f"left out, move them into class folders: 1 beside them, such as {root}/test/loose.jpg",
     ]
     assert left_out(str(root / "mouse")) != [], "pictures without a class folder"

@@ -17,10 +17,11 @@ from small_world import COLOURS, TINY_CONFIG, write_image_folder
 from wsoup.base.errors import ModelError
 from wsoup.disk import code as installed
 from wsoup.params.inputs import EncoderParams
-from wsoup.pipeline import downloads, packages
-from wsoup.pipeline.check_encoder import encoder as check_encoder
-from wsoup.pipeline.finding import Finding
-from wsoup.pipeline.findings_cache import cached_findings, encoder_inputs
+from wsoup.pipeline import packages
+from wsoup.pipeline.checks import downloads
+from wsoup.pipeline.checks.encoder import encoder as check_encoder
+from wsoup.pipeline.checks.finding import Finding
+from wsoup.pipeline.checks.findings_cache import cached_findings, encoder_inputs
 from wsoup.pipeline.params import parse_params
 from wsoup.towers.encoder import load_encoder
 

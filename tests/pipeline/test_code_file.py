@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 from processes import run_stage
-from project import Project
+from project import Project, write_params
 
 from wsoup.base.errors import ChangedError, MismatchError
 from wsoup.disk import code
-from wsoup.params.graph import CODE, Param, Stage
+from wsoup.finetune.params import FinetuneParams
+from wsoup.params.graph import CODE, Param, Stage, read_graph
 from wsoup.params.reading import read_yaml
+from wsoup.params.section import load
+from wsoup.pipeline import code_file
 from wsoup.pipeline.code_file import as_yaml, check_code, check_code_unchanged, code_files, digest_of
+from wsoup.pipeline.params import Params
 
 SCORE = Stage("score@words", "python stages score", (Param(CODE, "score"),), (), ())
 
@@ -68,6 +74,54 @@ def test_the_code_of_a_soup_is_that_of_its_stage_and_of_its_kind():
     assert grow / "chains.py" in files_of["chains"] - files_of["greedy"]
     assert grow / "greedy.py" in files_of["greedy"] - files_of["chains"]
     assert stages / "soup.py" in files_of["chains"] & files_of["greedy"]
+
+
+class Longer(FinetuneParams):
+    """Section `finetune` with a setting that yesterday's params.yaml does not have."""
+
+    warmup: int = 0
+
+
+class LongerParams(Params):
+    """All of params.yaml with that section."""
+
+    finetune: Longer
+
+
+def test_a_setting_that_params_may_lack_counts_as_code_unless_it_has_its_default(in_tmp, monkeypatch):
+    """So an added setting makes no stage stale, and one that is used makes stale the stages of its section alone."""
+    monkeypatch.setattr(code_file, "load_params", lambda: load(LongerParams))
+    shutil.copy(code.ROOT / "dvc.yaml", "dvc.yaml")
+    stages = code.ROOT / "stages"
+    params = yaml.safe_load((code.ROOT / "params.yaml").read_text())
+
+    def digested(**settings: object) -> dict[str, object]:
+        write_params(in_tmp, {**params, "finetune": {**params["finetune"], **settings}})
+        digests = code_file.digests(stages)
+        for name in ("finetune@coop", "score@words"):
+            stage = read_graph().stages[name]
+            assert digests[str(stage.code_key)] == digest_of(stage, stages=stages)
+        return digests
+
+    before = digested()
+    assert before == code.digests(stages)
+    assert digested(warmup=0) == before
+    five, six = digested(warmup=5), digested(warmup=6)
+    assert {name for name in before if five[name] != before[name]} == {"finetune"}
+    assert len({str(digests["finetune"]) for digests in (before, five, six)}) == 3
+
+
+def test_a_bad_value_of_any_section_is_refused_by_the_first_stage(project: Project, tmp_path) -> None:
+    """Stage `code` depends on params.yaml, so DVC has removed no out by then."""
+    copy = project.copy(tmp_path / "project")
+    params = yaml.safe_load((copy.folder / "params.yaml").read_text())
+    params["finetune"]["methods"]["coop_diverse"]["loss"]["lambda"] = 2.5
+    copy.write_params(params)
+    assert "code" in copy.changed()
+    refused = copy.run("dvc", "repro", good=False)
+    assert "finetune.methods.coop_diverse.loss.lambda: 2.5 is not valid" in refused
+    assert "failed to reproduce 'code'" in refused
+    assert (copy.folder / "artifacts/finetuned/coop_diverse/seed1/config.json").is_file()
 
 
 def test_a_stage_that_is_run_by_hand_after_an_edit_says_what_to_run(project: Project) -> None:

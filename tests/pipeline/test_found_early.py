@@ -17,7 +17,8 @@ from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.evaluate.rows import CUPL, GPT, Material, Row
 from wsoup.evaluate.testsets import load_tests
-from wsoup.pipeline import check_datasets, preflight
+from wsoup.pipeline.checks import datasets as check_datasets
+from wsoup.pipeline.checks import preflight
 from wsoup.pipeline.params import load_params
 from wsoup.search.candidates import gpt, pools
 

@@ -8,7 +8,7 @@ import pytest
 from project import Project
 from small_world import write_image_folder
 
-from wsoup.pipeline.hidden import hidden_from_dvc, replaced_by_dvc
+from wsoup.pipeline.checks.hidden import hidden_from_dvc, replaced_by_dvc
 
 
 @pytest.fixture

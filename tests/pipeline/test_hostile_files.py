@@ -24,8 +24,8 @@ from run_cli import run
 from wsoup.base.errors import LONGEST, DataError, MismatchError, MissingError, WsoupError
 from wsoup.disk import cache_folder, store
 from wsoup.params.reading import read_yaml
+from wsoup.pipeline.checks.missing_keys import missing_keys
 from wsoup.pipeline.folder import create
-from wsoup.pipeline.missing_keys import missing_keys
 from wsoup.pipeline.status import reasons
 from wsoup.report.lines import Line, read_lines
 from wsoup.report.record import Record, as_written

@@ -13,7 +13,7 @@ from project import ROOT
 from run_cli import run
 
 from wsoup.datasets import manifest, roles
-from wsoup.pipeline.check_roles import foreign_targets
+from wsoup.pipeline.checks.roles import foreign_targets
 from wsoup.pipeline.params import Params, parse_params
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from project import miniature_params, write_miniature, write_params
 
-from wsoup.pipeline.looked_at import stamps
+from wsoup.pipeline.checks.looked_at import stamps
 from wsoup.pipeline.params import load_params
 
 TAG = {"model": "ViT-B-32", "pretrained": "openai", "precision": "fp32", "watch": "pools"}

@@ -10,7 +10,7 @@ from run_cli import run
 from small_world import COLOURS, write_image_folder
 
 from wsoup.base.errors import DataError, ParamsError
-from wsoup.pipeline import profile_own as own
+from wsoup.pipeline.profiles import own
 
 TARGET = {"colour": (9, 9, 9), "shade": (90, 90, 90)}
 

@@ -22,10 +22,10 @@ from wsoup.finetune.loss_params import ProgradLoss
 from wsoup.finetune.tune_params import LastBlocksTune
 from wsoup.params.section import Section
 from wsoup.pipeline.params import Params, parse_params
-from wsoup.pipeline.profile_demo import demo
-from wsoup.pipeline.profile_own import own
-from wsoup.pipeline.profile_paper import Paper
-from wsoup.pipeline.profile_templates import FOLDER, template
+from wsoup.pipeline.profiles.demo import demo
+from wsoup.pipeline.profiles.own import own
+from wsoup.pipeline.profiles.paper import Paper
+from wsoup.pipeline.profiles.templates import FOLDER, template
 from wsoup.search.grow.greedy import GreedySoup
 
 WITHOUT = Paper("/data").text()

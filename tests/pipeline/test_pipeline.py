@@ -92,7 +92,7 @@ def test_a_source_without_targets_gets_its_answer(project, tmp_path):
     params["datasets"] = {"photo": params["datasets"]["photo"]}
     alone.write_params(params)
     alone.repro()
-    assert "\nTest images of the source. " in alone.run("wsoup", "results")
+    assert "\nSource. " in alone.run("wsoup", "results")
     table = store.read_table(alone.folder / "artifacts/results/pretrained/results.parquet")
     methods = set(table["method"].to_pylist())
     assert "word_soup" in methods

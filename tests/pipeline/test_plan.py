@@ -14,12 +14,12 @@ from repository import make_dvc_folder
 
 from wsoup.base.errors import ParamsError
 from wsoup.params.graph import read_graph
-from wsoup.pipeline.machine import Machine, machine_of
-from wsoup.pipeline.need import Need
-from wsoup.pipeline.needs import Needs
 from wsoup.pipeline.params import parse_params
-from wsoup.pipeline.plan import START, Planned, hours, hours_ahead, plan, too_large
-from wsoup.pipeline.profile_paper import Paper
+from wsoup.pipeline.planning.machine import Machine, machine_of
+from wsoup.pipeline.planning.need import Need
+from wsoup.pipeline.planning.needs import Needs
+from wsoup.pipeline.planning.plan import START, Planned, hours, plan, too_large
+from wsoup.pipeline.profiles.paper import Paper
 from wsoup.pipeline.status import reasons
 
 
@@ -133,21 +133,11 @@ def test_seeds_share_lower_blocks_and_one_decoding_in_evaluate_tuned(in_tmp):
     """Three of twelve blocks are trained: three seeds are 9 + 3 x 3 blocks, half of three passes."""
     needs = paper("ce", "coop")
     one_pass = needs.n_test * needs.towers.image_flops
-    seen = needs.seen(["ce"], at_once=3)
+    seen = needs.seen("ce")
     assert seen.flops == pytest.approx(1.5 * one_pass)
     assert needs.of("evaluate_tuned@ce").images == needs.n_test, "each decoded once"
     assert needs.of("evaluate_tuned@ce").image_bytes == needs.n_test * 110_000
     assert needs.of("evaluate_tuned@coop").images == 0, "its image tower is the pretrained one"
-
-
-def test_methods_of_the_same_lower_blocks_share_them_when_they_are_seen_together(in_tmp):
-    """Two methods with three seeds: 9 + 6 x 3 blocks in one pass, 2 x 18 in two."""
-    needs = paper("ce", "ce_diverse")
-    together = needs.seen(["ce", "ce_diverse"], at_once=6)
-    assert together.flops == pytest.approx(27 / 12 * needs.n_test * needs.towers.image_flops)
-    assert together.images == needs.n_test
-    apart = needs.seen(["ce", "ce_diverse"], at_once=3)
-    assert (apart.images, apart.flops) == (2 * needs.n_test, pytest.approx(36 / 27 * together.flops))
 
 
 @pytest.mark.parametrize(("method", "gib"), [("ce_diverse", 7.9), ("coop_diverse", 6.1)])
@@ -163,26 +153,6 @@ def test_the_means_of_evaluates_rows_count_as_memory(in_tmp):
     many = paper("ce", seeds=list(range(1, 11)))
     more = many.of("evaluate").device_memory - few.of("evaluate").device_memory
     assert more == 9 * few._rows() * few.classes * few.towers.size * 4 * 2
-
-
-def test_the_last_shard_of_a_pool_of_work_is_waited_for(in_tmp):
-    """Twelve hours of work in three shards on four devices: three hours each, then at most one shard of four hours."""
-    needs = paper("ce")
-    need = Need(flops=12 * 3600e9, shards=3)
-    stages = {"finetune@ce": Planned("never run", need, 0.0), "score@words": Planned(None, need, 12.0)}
-    took = hours_ahead(stages, needs=needs, machine=HERE._replace(rate=1e9, devices=4))
-    assert took == pytest.approx(2 * START + 12 / 4 + 12 / 3)
-    assert hours_ahead({"score@words": Planned("never run", need, 12.0)}, needs=needs, machine=HERE) is None
-
-
-def test_the_paper_with_all_methods_takes_three_hours_at_most_on_eight_gpus(in_tmp):
-    needs = paper()
-    machine = machine_of("h100", devices=8)  # in fp32, as the paper
-    names = [f"{kind}@{name}" for kind in ("finetune", "evaluate_tuned") for name in needs.params.finetune.methods]
-    stages = {name: Planned("never run", needs.of(name), hours(needs.of(name), machine)) for name in names}
-    pooled = hours_ahead(stages, needs=needs, machine=machine)
-    assert pooled is not None
-    assert pooled < 3 < sum(planned.hours for planned in stages.values()) < 24
 
 
 def test_a_plan_without_images_says_that_it_is_too_short(tmp_path, monkeypatch, tiny_encoder_files):
@@ -234,10 +204,8 @@ def test_a_plan_divides_work_as_the_stages_do():
     """It does not import them, and with them torch, so it has copies of their sizes."""
     from wsoup.evaluate import class_means, seen
     from wsoup.images import embed
-    from wsoup.pipeline import ahead, needs, needs_tuned
-    from wsoup.pipeline import plan as planning
+    from wsoup.pipeline.planning import needs, needs_tuned
 
     assert needs.CLASS_PROMPTS == class_means.CLASS_PROMPTS
     assert needs.BATCHES_PER_SHARD == embed.BATCHES_PER_SHARD
     assert needs_tuned.SEEDS_AT_ONCE == seen.SEEDS_AT_ONCE
-    assert planning.MODELS_AT_ONCE == ahead.MODELS_AT_ONCE

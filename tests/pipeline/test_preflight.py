@@ -18,8 +18,8 @@ from project import DESCRIPTORS, ROOT, WORDS, miniature_params
 from wsoup.base.errors import LONGEST, WsoupError
 from wsoup.cli.app import app
 from wsoup.disk.files import Artifacts
-from wsoup.pipeline import preflight
-from wsoup.pipeline.check_encoder import long_texts
+from wsoup.pipeline.checks import preflight
+from wsoup.pipeline.checks.encoder import long_texts
 from wsoup.pipeline.params import parse_params
 from wsoup.search.candidates import pools
 from wsoup.search.pools import lists

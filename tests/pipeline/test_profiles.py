@@ -22,13 +22,13 @@ from wsoup.datasets.paper import PAPER
 from wsoup.paper.tables import ENCODERS
 from wsoup.params.reading import parse_yaml
 from wsoup.photos.labelled import look
-from wsoup.pipeline import profile_own as own
 from wsoup.pipeline.params import Params, parse_params
-from wsoup.pipeline.profile_demo import demo
-from wsoup.pipeline.profile_methods import DATA, GROUPS, methods_of
-from wsoup.pipeline.profile_paper import Paper
-from wsoup.pipeline.profile_templates import FOLDER, filled, template
-from wsoup.pipeline.profile_writing import write
+from wsoup.pipeline.profiles import own
+from wsoup.pipeline.profiles.demo import demo
+from wsoup.pipeline.profiles.methods import DATA, GROUPS, methods_of
+from wsoup.pipeline.profiles.paper import Paper
+from wsoup.pipeline.profiles.templates import FOLDER, filled, template
+from wsoup.pipeline.profiles.writing import write
 
 OTHER = {"one": (200, 30, 30), "two": (30, 180, 40)}
 
@@ -127,7 +127,7 @@ def test_options_of_the_papers_profile_are_keys_of_params_yaml() -> None:
 def test_the_papers_profile_names_bf16_where_the_processor_is_fast_at_it(monkeypatch, options) -> None:
     texts = {}
     for fast in (False, True):
-        monkeypatch.setattr("wsoup.pipeline.profile_paper.has_fast_bf16", lambda fast=fast: fast)
+        monkeypatch.setattr("wsoup.pipeline.profiles.paper.has_fast_bf16", lambda fast=fast: fast)
         texts[fast] = Paper("/data", **options).text()
     comment = "# fp32 | bf16 (fast on this processor; docs/performance.md) | fp16 (autocast) |"
     assert comment in texts[True]

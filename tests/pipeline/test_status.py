@@ -116,7 +116,7 @@ def test_an_operator_in_scoring_runs_the_stages_that_score(edited):
 def test_code_that_decides_no_result_runs_nothing_again(edited):
     """Commands, checks, plans, profiles, the Python face, progress bars and signals."""
     rim = ("api", "cli", "pipeline", "runtime")
-    files = [path for room in rim for path in (edited.folder / "wsoup" / room).glob("*.py")]
+    files = [path for room in rim for path in (edited.folder / "wsoup" / room).rglob("*.py")]
     append(edited, *(str(path.relative_to(edited.folder)) for path in files))
     assert len(files) >= 50
     assert running(edited) == set()

@@ -6,7 +6,7 @@ import pytest
 import yaml
 from project import Project
 
-from wsoup.pipeline.missing_keys import missing_keys
+from wsoup.pipeline.checks.missing_keys import missing_keys
 
 
 @pytest.fixture

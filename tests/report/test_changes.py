@@ -295,6 +295,18 @@ def test_a_value_is_shown_whole_up_to_24_characters(compared):
     assert shown[2] == f"params: soups.old.k0 4 -> {24 * 'x'}, soups.word.k0 4 -> {24 * 'x'}"
 
 
+def test_every_edited_key_is_named_on_a_line_of_its_own_where_one_line_is_too_short(compared):
+    counts = {"counts": {WHOLE: {1: 200}}}
+    shown = compared(counts, counts | {"k0": 24 * "x", "methods": {"coop": "word"}})
+    start = shown.index("params:")
+    assert shown[start + 1 : start + 4] == [
+        f"  soups.old.k0 4 -> {24 * 'x'}",
+        f"  soups.word.k0 4 -> {24 * 'x'}",
+        "  finetune.methods {} -> -",
+    ]
+    assert "  finetune.methods.coop.soup - -> word" in shown
+
+
 def test_a_section_that_no_report_depends_on_is_no_edit(tmp_path):
     write_run(tmp_path, {WHOLE: {1: 200}})
     record = Revision(WORKSPACE, root=tmp_path).record

@@ -41,7 +41,7 @@ def run_of(kinds: dict[str, str]) -> RunAnswer:
         there = [pair for pair in PAIRS if role != "xd" or pair[0] != "head"]
         rows = [key for key in NAMES if role != "xd" or key != "head"]
         answers[role] = PlaceAnswer(dict.fromkeys(rows, 50.0), {pair: verdict(kind) for pair in there}, chance=None)
-    return RunAnswer("word", "coop", "word", "centroid", NAMES, answers, [], {}, right={}, confidence=0.95)
+    return RunAnswer("word", "coop", "word", None, "centroid", NAMES, answers, [], {}, right={}, confidence=0.95)
 
 
 KINDS = ("better", "worse", "noise", "equal", "one image")
@@ -69,7 +69,7 @@ def test_words_and_numbers_of_every_place_agree(kind, other, places):
 
 
 CLAIMS = {
-    "better": "The soup is better than the ",
+    "better": "It is better than the ",
     "worse": " better than the soup by ",
     "noise": "which may be noise.",
     "one image": "which may be noise.",
@@ -83,7 +83,7 @@ def agrees(text: str, gain: Verdict) -> bool:
         return "0.0, no difference" in text
     mean = f"{gain.mean:+.1f}"
     if gain.word == "noise":
-        return f"{mean}, no sure difference" in text and "[" not in text
+        return f"{mean} [" in text and ", no sure difference" in text
     low, high = (float(end) for end in re.search(r"\[(.+), (.+)\]", text).groups())
     return f"{mean} [" in text and gain.word in text and (low > 0) == (gain.mean > 0) == (high > 0)
 
@@ -91,11 +91,12 @@ def agrees(text: str, gain: Verdict) -> bool:
 def test_a_run_without_targets_method_or_head_has_one_sentence():
     place = PlaceAnswer({"class_name": 40.0, "soup": 50.0}, {("soup", "class_name"): verdict("better")}, chance=None)
     names = {key: NAMES[key] for key in ("class_name", "soup")}
-    judged = RunAnswer("word", None, None, "centroid", names, {"source": place}, [], {}, right={}, confidence=0.95)
+    judged = RunAnswer(
+        "word", None, None, None, "centroid", names, {"source": place}, [], {}, right={}, confidence=0.95
+    )
     (sentence,) = record_sentences(judged)
     assert sentence == (
-        "Test images of the source. The word soup gets 50.0 %. The soup is better than the class name by 30.0 points "
-        "[23.6, 36.4]."
+        "Source. The word soup gets 50.0 %. It is better than the class name by 30.0 points [23.6, 36.4]."
     )
     lines = printed(record_sentences(judged), record_accuracy(judged))
     assert lines[-3:] == [

@@ -21,7 +21,7 @@ from wsoup.report import page as answer_of_page
 from wsoup.report.figures import FIGURES
 from wsoup.report.page import script_json, write_page
 from wsoup.report.pictures import worst_errors
-from wsoup.report.svg import TEXT, write_figure
+from wsoup.report.svg import TEXT, is_figure, write_figure
 from wsoup.report.tables import cell
 from wsoup.statistics.words import signed
 
@@ -244,6 +244,9 @@ def test_a_figure_is_an_svg_with_the_runs_rows(project, tmp_path):
         assert text in written
     assert f'fill="{TEXT}"' in written
     assert 'fill="black"' not in written
+    assert is_figure(tmp_path / "gains.svg")
+    (tmp_path / "gains.svg").write_text(written.replace("points gained", "mine"), encoding="utf-8")
+    assert not is_figure(tmp_path / "gains.svg"), "a user's edit is not ours to replace"
     with pytest.raises(ParamsError, match="--figure 'gain' must be one of gains, candidates"):
         write_figure(tmp_path / "gain.svg", name="gain", root=project.folder)
 

@@ -40,7 +40,7 @@ def loop(project, tmp_path_factory):
 
 def test_the_last_stage_prints_the_answer_and_results_what_to_do(loop):
     printed = loop.printed.partition("> python stages report\n")[2]
-    assert printed.startswith("Test images of the source. ")
+    assert printed.startswith("Source. ")
     *_, last = loop.run("wsoup", "results").splitlines()
     assert last == "These results are not those of HEAD: `wsoup compare` shows what changed."
 
@@ -63,16 +63,34 @@ def test_metrics_are_at_most_fifteen_and_their_diff_fits_a_screen(loop):
 
 
 def test_results_are_what_was_run_then_the_answer(loop):
-    shown = fits(loop.run("wsoup", "results"), lines=18)
+    """The sentences have the figures of its table, which is behind an option."""
+    shown = fits(loop.run("wsoup", "results"), lines=14)
     record = load_record(loop.folder)
-    assert shown.splitlines()[:-1] == printed([what_was_run(record), *record.answer], record.accuracy)
+    answered = printed([what_was_run(record), *record.answer], [])
+    assert shown.splitlines()[:-1] == answered
     assert shown.startswith(f"Run on {sum(record.images.values())} test images of 3 datasets. Encoder: tiny-clip / ")
     assert not any("\n" in sentence or sentence.startswith(" ") for sentence in record.answer)
     assert record.answer[0].endswith("."), "sentences, not lines"
+    as_json = json.loads(loop.run("wsoup", "results", "--json"))
+    assert as_json == record.model_dump(mode="json"), "data alone"
+    of_class_name = as_json["metrics"]["pretrained"]["class_name"]
+    assert 0 <= of_class_name["calibration_error"]["source"] <= 1
+    assert of_class_name["log_likelihood"]["xd"] < 0
     everything = loop.run("wsoup", "results", "--all")
-    assert everything.startswith(shown.rstrip())
+    assert everything.startswith("\n".join(printed([what_was_run(record), *record.answer], record.accuracy)))
     assert "# Is it more than noise?" in everything
     assert "# Zero-shot accuracy" in everything
+
+
+def test_a_figure_has_a_name_of_its_own_and_is_written_again_unless_it_was_edited(loop):
+    drawn = loop.folder / "reports/gains.svg"
+    for _ in range(2):
+        assert loop.run("wsoup", "report", "--figure", "gains").strip() == "reports/gains.svg"
+    drawn.write_text("mine")
+    refused = loop.run("wsoup", "report", "--figure", "gains", good=False)
+    assert "reports/gains.svg exists" in refused
+    assert drawn.read_text() == "mine"
+    drawn.unlink()
 
 
 def test_compare_shows_params_the_soup_its_members_and_what_to_conclude(loop):

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from report_made import CLASS_NAME, TOY_ENCODER, both_seeds, results
+from report_made import CLASS_NAME, ROLES, TOY_ENCODER, both_seeds, results
 from report_made import line as line_of
 
 from wsoup.disk import store
@@ -65,6 +65,15 @@ def test_a_metric_that_somebody_added_has_a_column_of_counts_and_a_table_of_mean
     assert "| CLIP ZS | 0.600 ± 0.141 |" in shown
     assert "| Word soup |  |" in shown
     assert results().metrics == []
+
+
+def test_counts_are_in_the_order_of_datasets_and_seeds_however_a_run_was_read():
+    """Else git would show every line of reports/tables/counts.csv."""
+    lines = both_seeds("class_name", CLASS_NAME)
+    ordered = counts(results(lines), together={}).rows
+    assert [(row["dataset"], row["seed"]) for row in ordered] == [(d, seed) for d in ROLES for seed in (1, 2)]
+    for other in (lines[::-1], lines[1::2] + lines[::2]):
+        assert counts(results(other), together={}).rows == ordered
 
 
 def test_the_papers_mean_is_only_shown_for_the_same_datasets():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,7 +16,7 @@ import pytest
 from processes import ROOT, children
 
 from wsoup.runtime.fork_server import PACKAGES
-from wsoup.runtime.forked import VARIABLE
+from wsoup.runtime.forked import PATIENCE, VARIABLE
 
 OWNER = f"""
 import os
@@ -36,7 +37,7 @@ exec(sys.argv[1])
 ABOUT = """
 import json, os, sys
 modules = [name for name in sys.modules if name.startswith("wsoup.")]
-print(json.dumps([sys.argv, os.getcwd(), os.environ.get("COLOUR"), "torch" in sys.modules, modules]))
+print(json.dumps([sys.argv, os.getcwd(), os.environ.get("DVC_STAGE"), "torch" in sys.modules, modules]))
 print("to stderr", file=sys.stderr)
 """
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="stages are forked on Linux alone")
@@ -96,7 +97,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def test_a_program_has_its_own_command_line_folder_and_environment_and_packages_are_there(server):
-    code, out, err = server.run(ABOUT, COLOUR="blue")
+    code, out, err = server.run(ABOUT, DVC_STAGE="blue")
     argv, folder, colour, has_torch, modules = json.loads(out)
     assert (code, err) == (0, "to stderr\n")
     assert (argv, folder, colour, has_torch) == (["stages", ABOUT], str(server.folder), "blue", True)
@@ -199,14 +200,67 @@ def test_a_program_does_not_outlive_the_process_that_waits_for_it(server):
     assert server.run("print('next')")[1] == "next\n", "the server goes on"
 
 
-def test_closed_streams_and_a_server_of_another_environment_are_no_error(server):
+def test_closed_streams_are_no_error(server):
     closed = f"exec 0<&- 1>&-; \"{sys.executable}\" stages \"open('done', 'w').close()\""
     variables = {**server.variables, VARIABLE: server.address}
     subprocess.run(["sh", "-c", closed], cwd=server.folder, env=variables, check=True)
     assert (server.folder / "done").exists()
-    _, out, _ = server.run(ABOUT, **{VARIABLE: f"/other{server.address}"})
-    *_, has_torch, _ = json.loads(out)
-    assert not has_torch, "it ran by itself"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ulimit -v 8000000; python",
+        "ulimit -t 50; python",
+        "ulimit -Sn 200; python",
+        "umask 077; python",
+        "nice python",
+        "chrt --batch 0 python",
+        "taskset --cpu-list 0 python",
+        "OMP_NUM_THREADS=7 python",
+        "MKL_DYNAMIC=FALSE python",
+        "TZ=Asia/Tokyo python",
+        "LC_ALL=C python",
+        "PYTHONHASHSEED=1 python",
+        "MALLOC_ARENA_MAX=1 python",
+        "WSOUP_KEEP_MEMORY=0 python",
+        "HF_HOME=/elsewhere python",
+        "env --unset=HOME python",
+        "python -O",
+        "python -u",
+        "python -X utf8",
+        "python -W error::SyntaxWarning",
+    ],
+)
+def test_a_program_that_was_started_otherwise_than_the_server_runs_by_itself(server, command):
+    program = "import sys; print('torch' in sys.modules)"
+    taking = command.replace("python", f"exec '{sys.executable}'") if "; " in command else command
+    path = f"{Path(sys.executable).parent}{os.pathsep}{server.variables['PATH']}"
+    about = {"cwd": server.folder, "env": {**server.variables, VARIABLE: server.address, "PATH": path}}
+    done = subprocess.run(["sh", "-c", f'{taking} stages "{program}"'], capture_output=True, text=True, **about)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "False\n", "")
+
+
+REQUEST = json.dumps([["stages", "open('begun', 'w')"], str(ROOT), {}]).encode()
+SILENT = {
+    "nothing": lambda connection: None,
+    "no JSON": lambda connection: connection.sendall(bytes(9)),
+    "JSON of another kind": lambda connection: socket.send_fds(connection, [b"{}"], [0, 1, 2]),
+    "no streams": lambda connection: connection.sendall(REQUEST),
+    "two streams": lambda connection: socket.send_fds(connection, [REQUEST], [0, 1]),
+    "a request without an end": lambda connection: socket.send_fds(connection, [REQUEST], [0, 1, 2]),
+}
+
+
+@pytest.mark.parametrize("said", SILENT)
+def test_who_connects_and_asks_for_nothing_whole_stops_no_program(server, said):
+    begun = time.monotonic()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+        connection.connect(server.address)
+        SILENT[said](connection)
+        assert server.run("print(1)") == (0, "1\n", "")
+    assert time.monotonic() - begun < PATIENCE
+    assert not (ROOT / "begun").exists()
 
 
 def test_the_server_ends_with_its_owner_and_programs_then_run_by_themselves(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from wsoup.core.class_texts import normalize
 from wsoup.core.member import NOTHING
 from wsoup.search.candidates.pools import common_words
 from wsoup.search.grow.greedy import greedy_soup
-from wsoup.search.grow.held_out import Halves, HeldOutSoup
+from wsoup.search.grow.held_out import Halves, HeldOutSoup, _Candidates
 from wsoup.search.grow.measures import likely_on
 from wsoup.search.grow.search import Search
 from wsoup.search.rank.likelihood import likeliest_scale, log_likelihoods
@@ -155,6 +156,18 @@ def test_features_are_kept_for_all_splits_or_do_not_fit_and_are_encoded_again(so
     again, texts = encoded_for(12)
     assert texts == kept
     assert again >= once + 3 * 4 * len(NAMES)
+
+
+def test_features_that_are_kept_are_each_texts_own_whatever_the_blocks(source):
+    """Blocks of the text encoder hold a few texts; here some hold one and some two."""
+    texts = common_words(5)
+    features = torch.randn(5, len(NAMES), 16, generator=torch.Generator().manual_seed(0))
+    meter = SimpleNamespace(blocks=lambda texts: iter(features.split([2, 1, 2])))
+    candidates = _Candidates(texts, meter)
+    assert torch.equal(torch.cat([*candidates.all()]), features)
+    order = [4, 0, 2, 1, 3]
+    [kept] = candidates.of([texts[i] for i in order])
+    assert torch.equal(kept, features[order])
 
 
 def test_texts_are_searched_as_they_are_evaluated_whatever_their_pool_does(source):

@@ -7,12 +7,22 @@ import math
 import numpy as np
 import pytest
 import torch
+from processes import ROOT
 
 from wsoup.core import scoring
 from wsoup.core.class_texts import normalize
 from wsoup.core.scoring import AT_ONCE, AtOnce
 from wsoup.search.rank.image_set import ImageSet
-from wsoup.search.rank.statistics import statistics
+from wsoup.search.rank.statistics import COLUMNS, statistics
+
+
+def test_a_column_is_computed_declared_and_documented():
+    images, texts = random_case()
+    computed = statistics(images, texts, baseline_right=torch.zeros(60, dtype=torch.bool))
+    assert set(computed) == set(COLUMNS), "COLUMNS of wsoup/search/rank/statistics.py names what `statistics` computes"
+    page = (ROOT / "docs/pipeline.md").read_text()
+    for name, meaning in COLUMNS.items():
+        assert f"| `{name}` | {meaning} |" in page, f"docs/pipeline.md needs a line: | `{name}` | {meaning} |"
 
 
 def circle(*degrees: float) -> torch.Tensor:

@@ -192,7 +192,7 @@ def test_a_missing_folder_of_images_is_named(world):
         call_stage("finetune", "coop")
 
 
-@pytest.mark.parametrize("name", ["prolip", "promptsrc"])
+@pytest.mark.parametrize("name", ["prolip", "promptsrc", "clip_lora", "2sfs_first_stage"])
 def test_later_rivals_are_trained_stored_and_loaded_as_the_toy_world_lists_them(world, tiny_encoder, name):
     method = yaml.safe_load((ROOT / "data/toy/rivals.yaml").read_text())[name]
     del method["group"]
@@ -207,6 +207,8 @@ def test_later_rivals_are_trained_stored_and_loaded_as_the_toy_world_lists_them(
         "prolip": {"model.visual.proj"},
         "promptsrc": {"soft_prompt", "deep_prompts", "visual_prompts"},
     }
+    stored["clip_lora"] = {name for name in model.stored_names if name.endswith(("0.down", "0.up"))}
+    stored["2sfs_first_stage"] = {name for name in model.stored_names if ".ln_1." in name or ".ln_2." in name}
     assert set(model.stored_names) == stored[name]
     assert json.loads((folder / "config.json").read_text())["tunes_images"] is True
     weights = load_file(folder / "weights.safetensors")

@@ -16,7 +16,7 @@ from project import call_stage, search_soups
 from wsoup.datasets.paper import PAPER
 from wsoup.disk import store
 from wsoup.evaluate.rows import WAFFLE, Material
-from wsoup.pipeline.profile_paper import Paper
+from wsoup.pipeline.profiles.paper import Paper
 from wsoup.towers.features import read_features
 
 OTHERS = {

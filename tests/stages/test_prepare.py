@@ -12,7 +12,7 @@ from miniature import build_coop
 from project import ROOT
 
 from wsoup.disk import store
-from wsoup.pipeline.profile_paper import Paper
+from wsoup.pipeline.profiles.paper import Paper
 
 
 def prepare(folder: Path, dataset: str) -> subprocess.CompletedProcess[str]:

@@ -10,7 +10,7 @@ from project import ROOT
 
 MODEL = {"torch", "torchvision", "open_clip", "zarr", "huggingface_hub"}
 NOT_IMPORTED = {
-    "code": {*MODEL, "numpy", "pyarrow", "pydantic"},
+    "code": {*MODEL, "pyarrow"},
     "prepare": MODEL,
     "fewshot": {*MODEL, "pyarrow"},
     "candidates": {*MODEL, "pyarrow", "wordfreq"},

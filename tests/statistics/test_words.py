@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from wsoup.statistics.noise import Verdict, compare_images, judge
-from wsoup.statistics.words import ahead, in_short, in_words, interval, is_near, signed, worded
+from wsoup.statistics.words import ahead, get_or_gets, in_short, in_words, interval, is_near, signed, worded
 
 BETTER = Verdict(4.34, 2.39, 6.29, p=0.001, level=0.05, word="better")
 WORSE = Verdict(-2.8, -5.6, -0.01, p=0.049, level=0.05, word="worse")
@@ -33,12 +33,19 @@ def test_who_wins_is_said_first(gain, sentence):
     assert ahead("the soup", "the 80 templates", gain) == sentence
 
 
+def test_a_row_whose_name_is_a_plural_has_the_verb_of_one():
+    said = ahead("the class means", "the soup of 64 random words", BETTER)
+    assert said.startswith("The class means are better than the soup of 64 random words by 4.3 points ")
+    assert ahead("the soup of 64 random words", "the class means", BETTER).startswith("The soup of 64 random words is ")
+    assert [get_or_gets(row) for row in ("80 templates", "class means", "word soup")] == ["get", "get", "gets"]
+
+
 @pytest.mark.parametrize(
     ("gain", "long", "short"),
     [
         (BETTER, "+4.3 points [+2.4, +6.3], more than noise", "+4.3 [+2.4, +6.3], better"),
         (WORSE, "-2.8 points [-5.6, -0.01], worse by just more than noise", "-2.8 [-5.6, -0.01], just worse"),
-        (NOISE, "+3.6 points [-0.4, +7.5], which may be noise", "+3.6, no sure difference"),
+        (NOISE, "+3.6 points [-0.4, +7.5], which may be noise", "+3.6 [-0.4, +7.5], no sure difference"),
         (BEHIND, "-2.7 points [-5.5, +0.004], just within noise", "-2.7 [-5.5, +0.004], just within noise"),
         (EQUAL, "0.0 points [-0.5, +0.5], no difference", "0.0, no difference"),
     ],

@@ -10,6 +10,7 @@ from wsoup.base.errors import DataError, PoolError
 from wsoup.texts.tokens import beyond_context, check_fits, check_prompts, token_lengths
 
 CONTEXT = 12
+ALONE = "{}"  # the class name is the class prompt
 STEMS = ["a cat", "a big red dog"]  # 2 and 4 tokens, and the comma
 
 
@@ -34,10 +35,17 @@ def like_siglip(texts):
 def test_a_text_that_fills_the_context_may_have_been_truncated(tokenizer, room):
     most = room - 7  # "a big red dog" has 4 tokens; the comma, the period, and one that stays free
     fitting, beyond = " ".join(["sharp"] * most), " ".join(["sharp"] * (most + 1))
-    check_fits([fitting], stems=STEMS, tokenizer=tokenizer, step="shorten it")
+    check_fits([fitting], template=ALONE, class_names=STEMS, tokenizer=tokenizer, step="shorten it")
     with pytest.raises(PoolError, match=rf"pool: '{beyond}' after 'a big red dog' does not fit .* 12 tokens; shorten"):
-        check_fits(["", fitting, beyond], stems=STEMS, tokenizer=tokenizer, origin="pool", step="shorten it")
-    check_fits([beyond], stems=STEMS[:1], tokenizer=tokenizer, step="shorten it")
+        check_fits(
+            ["", fitting, beyond],
+            template="{}",
+            class_names=STEMS,
+            tokenizer=tokenizer,
+            origin="pool",
+            step="shorten it",
+        )
+    check_fits([beyond], template=ALONE, class_names=STEMS[:1], tokenizer=tokenizer, step="shorten it")
 
 
 def test_a_token_with_the_id_of_padding_counts():
@@ -45,7 +53,7 @@ def test_a_token_with_the_id_of_padding_counts():
     tokenizer = open_clip.get_tokenizer("ViT-B-32")
     assert token_lengths(["!~ a", "", "!~" * 45 + " a"], tokenizer=tokenizer).tolist() == [5, 2, 77]
     with pytest.raises(PoolError, match="does not fit the model's context of 77 tokens"):
-        check_fits(["!~" * 45 + " a"], stems=["a cat"], tokenizer=tokenizer, step="-")
+        check_fits(["!~" * 45 + " a"], template=ALONE, class_names=["a cat"], tokenizer=tokenizer, step="-")
 
 
 def test_a_text_of_padding_alone_has_no_tokens():
@@ -57,20 +65,29 @@ def test_class_prompts_that_tokenise_alike_are_refused():
     tokenizer = open_clip.get_tokenizer("ViT-B-32")
     for first, second in (("a Blue", "a blue"), ("a caf\u00e9", "a cafe\u0301")):
         with pytest.raises(DataError, match=r"^photos: 'a .* are the same tokens to this model; rename one class$"):
-            check_fits(["sharp"], stems=[first, "a cat", second], tokenizer=tokenizer, origin="photos", step="-")
-    check_fits(["sharp"], stems=["a missile", "a missile"], tokenizer=tokenizer, step="-")  # as ImageNet's
+            check_fits(
+                ["sharp"],
+                template="{}",
+                class_names=[first, "a cat", second],
+                tokenizer=tokenizer,
+                origin="photos",
+                step="-",
+            )
+    check_fits(
+        ["sharp"], template=ALONE, class_names=["a missile", "a missile"], tokenizer=tokenizer, step="-"
+    )  # as ImageNet's
 
 
 def test_null_tokens_take_room():
-    check_fits(["sharp"], stems=STEMS, tokenizer=like_clip, step="-", token_offset=3)
+    check_fits(["sharp"], template=ALONE, class_names=STEMS, tokenizer=like_clip, step="-", token_offset=3)
     with pytest.raises(PoolError, match="'sharp' after 'a big red dog' with token offset 4 does not fit"):
-        check_fits(["sharp"], stems=STEMS, tokenizer=like_clip, step="-", token_offset=4)
+        check_fits(["sharp"], template=ALONE, class_names=STEMS, tokenizer=like_clip, step="-", token_offset=4)
 
 
 def test_a_truncated_class_name_leaves_no_room():
     stems = ["a", " ".join(["long"] * 20)]
     with pytest.raises(PoolError, match=r"'' after 'long long .* does not fit"):
-        check_fits([""], stems=stems, tokenizer=like_clip, step="-")
+        check_fits([""], template=ALONE, class_names=stems, tokenizer=like_clip, step="-")
 
 
 def test_all_texts_that_do_not_fit_are_listed_in_order():
@@ -85,7 +102,7 @@ def test_few_letters_may_be_many_tokens(letters):
     """The first have three bytes each; the second have two, and CLIP's tokenizer makes two letters of each."""
     tokenizer = open_clip.get_tokenizer("ViT-B-32")
     with pytest.raises(PoolError, match="after 'a cat' does not fit the model's context of 77 tokens"):
-        check_fits(["sharp", letters], stems=["a cat"], tokenizer=tokenizer, step="-")
+        check_fits(["sharp", letters], template=ALONE, class_names=["a cat"], tokenizer=tokenizer, step="-")
 
 
 def test_a_word_that_goes_on_may_have_other_tokens():

@@ -93,7 +93,12 @@ REFUSED: dict[str, tuple[Callable[[State], object], str]] = {
         "it lacks 1 of the model's tensors, such as 'visual.proj'",
     ),
     "one more": (lambda state: {**state, "more": torch.zeros(2)}, "it has 1 others, such as 'more'"),
-    "other names": (lambda state: prefixed(state, "clip_"), "does not fit the model: it lacks "),
+    "another prefix": (lambda state: prefixed(state, "clip."), "begin with 'clip.'; save these alone and without it"),
+    "a prefix beside a head": (
+        lambda state: {**prefixed(state, "backbone.clip_model."), "head.weight": torch.zeros(2)},
+        "begin with 'backbone.clip_model.'; save",
+    ),
+    "other names": (lambda state: {f"{name}_": tensor for name, tensor in state.items()}, "it lacks "),
     "another shape": (
         lambda state: {**state, "text_projection": torch.zeros(3, 3)},
         "it has text_projection with shape [3, 3], where the model has [",

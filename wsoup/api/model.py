@@ -14,13 +14,13 @@ from torch import Tensor, nn
 
 from wsoup.api.arguments import Tokenizer
 from wsoup.base.errors import ModelError, ParamsError
-from wsoup.heads.zero_shot import logit_scale_of
 from wsoup.runtime.memory import kept_memory
 from wsoup.runtime.progress import showing
 from wsoup.texts.models import checked_size
 from wsoup.towers.encoder import AUTOCAST, Encoder, preprocessing_of
 from wsoup.towers.identity import encoder_id, weights_digest
 from wsoup.towers.kept import Kept, kept_with
+from wsoup.towers.logit_scale import logit_scale_of
 
 SMALLEST_SCALE = 1e-30
 LARGEST_SCALE = 1e30

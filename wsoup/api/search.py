@@ -8,10 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from wsoup.api.arguments import EncoderNames, Features, Labels, Tokenizer, checked_labels
 from wsoup.api.model import at_work, device_of, in_memory
-from wsoup.base.errors import DataError, MismatchError, one_line
+from wsoup.base.class_names import SHOWN_NAMES
+from wsoup.base.errors import DataError, MismatchError, one_line, shown_value
 from wsoup.core import prompts
 from wsoup.core.soup import Soup
 from wsoup.disk import code
@@ -61,6 +63,7 @@ def source_of(
     y = checked_labels(labels, n_images=len(x), class_names=class_names)
     if len(y.unique()) < 2:
         raise DataError(f"{len(y)} images of one class are too few: a search needs a handful of each of two or more")
+    _warn_of_unseen(y, class_names=class_names)
     with at_work(towers.model, bars=progress):
         device = device_of(towers.model)
         encoder = in_memory(towers.model, tokenizer=towers.tokenizer, names=towers.names, precision=towers.precision)
@@ -75,6 +78,17 @@ def source_of(
                 "encode the images with this model"
             )
         yield source
+
+
+def _warn_of_unseen(labels: Tensor, *, class_names: Sequence[str]) -> None:
+    """Warn of classes without an image, whose texts can only be wrong answers."""
+    seen = {*labels.tolist()}
+    unseen = [name for label, name in enumerate(class_names) if label not in seen]
+    if unseen:
+        listed = ", ".join(map(shown_value, unseen[:SHOWN_NAMES]))
+        if len(unseen) > SHOWN_NAMES:
+            listed += f" and {len(unseen) - SHOWN_NAMES:,} more"
+        warnings.warn(f"no image is of class {listed}; add images, or leave it out of class_names", stacklevel=2)
 
 
 def fitting(texts: Sequence[str], *, source: Source, origin: str) -> list[str]:

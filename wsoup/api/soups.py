@@ -1,7 +1,8 @@
 """Soups for a model in memory, with the functions of the pipeline's stages (`wsoup.api.search`): the same members
 and counts.
 
-Defaults are the paper's values (arXiv 2311.13612, section 3), as in params.yaml.
+Defaults are the paper's values (arXiv 2311.13612, section 3), but for `m` of `descriptor_soup`, which is 16 as in the
+profile of own photos; the authors' is 64, at which their search ends by itself.
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ from wsoup.base.class_names import Names
 from wsoup.base.errors import ParamsError
 from wsoup.core import soup
 from wsoup.core.autoclip import AutoClip
+from wsoup.core.member import Member
 from wsoup.core.modes import Mode
-from wsoup.core.soup import Template
+from wsoup.core.soup import NOT_SELECTED, Template
 from wsoup.disk import store
 from wsoup.heads.zero_shot import member_texts, soup_texts
 from wsoup.paper import soups as of_paper
 from wsoup.params.section import parse
 from wsoup.search.candidates import pools
+from wsoup.search.candidates.templates import checked_templates
 from wsoup.search.grow.chains import ChainsSoup
 from wsoup.search.grow.greedy import GreedySoup
 from wsoup.search.rank.statistics import COLUMNS
@@ -72,8 +75,22 @@ class Soup(soup.Soup):
             return super().load(path, encoder=encoder)
         theirs = of_paper.named(str(path))
         if encoder is not None:
-            store.check_encoder(theirs.encoder, expected=encoder, where=path)
+            store.check_encoder(theirs.encoder, expected=encoder, where=path, step="give one of yours")
         return cls.of(theirs)
+
+    @classmethod
+    @at_the_door
+    def from_templates(cls, templates: Pool) -> Self:
+        """Templates that nobody selected, as a soup: its classifier is the prompt ensemble that is made of them.
+
+        Args:
+            templates: M prompt templates, each with one ``{}`` (or ``{c}``, as in CLIP_benchmark's files).
+
+        Raises:
+            PoolError: a template without placeholder, or twice; no templates.
+        """
+        members = tuple(Member(text) for text in checked_templates(templates, origin="templates"))
+        return cls(NOT_SELECTED, None, TEMPLATE, {"model": "any", "pretrained": None}, members)
 
     @at_the_door
     def classifier(
@@ -242,7 +259,7 @@ def descriptor_soup(
         seed: recorded in the soup (default 0); nothing is drawn.
         template: prompt template with one ``{}`` (default ``a photo of a {}.``).
         descriptors: the pool (default: a few hundred that come with wsoup, on things in photographs).
-        m: most members (default 16).
+        m: most members (default 16; the authors' is 64).
         period: whether texts end in a period during the search (default True, as the authors' descriptors do).
         precision: of the text features: fp32 (the default), bf16, fp16 (autocast) or reference.
         encoder: {"model": ..., "pretrained": ...} as open_clip names them, so that `wsoup classify` can load it.
@@ -267,6 +284,55 @@ def descriptor_soup(
 
 
 @at_the_door
+def template_soup(
+    features: Features,
+    labels: Labels,
+    *,
+    class_names: Names | None = None,
+    model: object,
+    tokenizer: Tokenizer,
+    seed: Natural = 0,
+    templates: Pool | None = None,
+    m: Whole = 8,
+    precision: Precision = "fp32",
+    encoder: EncoderNames | None = None,
+    progress: Flag = True,
+) -> Soup:
+    """Algorithm 1 on prompt templates: the best one, then each next one that makes the centroid strictly better.
+
+    In this way OpenAI chose seven of its 80 templates.
+
+    Args:
+        features: (N, D) image features of this model, L2-normalised; a few images per class are enough.
+        labels: (N,) whole numbers in [0, C), or class names.
+        class_names: C names in label order (default: of labels that are names, these names in sorted order).
+        model, tokenizer: an open_clip model, or any object with `encode_text`, and its tokenizer.
+        seed: recorded in the soup (default 0); nothing is drawn.
+        templates: the pool, each with one ``{}`` (default: OpenAI's 80).
+        m: most members (default 8).
+        precision: of the text features: fp32 (the default), bf16, fp16 (autocast) or reference.
+        encoder: {"model": ..., "pretrained": ...} as open_clip names them, so that `wsoup classify` can load it.
+        progress: whether to show progress bars (default True).
+
+    Raises:
+        DataError, MismatchError, PoolError, ParamsError: as `word_soup`; PoolError for a template without placeholder.
+    """
+    definition = parse(GreedySoup, {"kind": "greedy", "pool": "templates", "m": m}, origin="template_soup")
+    pool = pools.openai80() if templates is None else checked_templates(templates, origin="templates")
+    towers = Towers(model, tokenizer, encoder, precision)
+    with source_of(
+        features,
+        labels,
+        class_names=names_of(labels, class_names),
+        towers=towers,
+        template=TEMPLATE,
+        seed=seed,
+        progress=progress,
+    ) as source:
+        return Soup.of(searched(definition, pool=pool, source=source, seed=seed, period=True))
+
+
+@at_the_door
 def score_texts(
     features: Features,
     labels: Labels,
@@ -280,12 +346,12 @@ def score_texts(
     precision: Precision = "fp32",
     progress: Flag = True,
 ) -> dict[str, list[Any]]:
-    """Statistics of each text alone, appended to every class name: columns of a table, for example of pandas.
+    """Statistics of each text alone with every class name: columns of a table, for example of pandas.
 
     Args:
         features: (N, D) image features of this model, L2-normalised; a few images per class are enough.
         labels: (N,) whole numbers in [0, C), or class names.
-        texts: P descriptors or word chains, each once; "" is the class name alone.
+        texts: P descriptors, word chains or templates, each once; "" is the class name alone.
         class_names: C names in label order (default: of labels that are names, these names in sorted order).
         model, tokenizer: an open_clip model, or any object with `encode_text`, and its tokenizer.
         template: prompt template with one ``{}`` (default ``a photo of a {}.``).
@@ -294,9 +360,8 @@ def score_texts(
         progress: whether to show progress bars (default True).
 
     Returns:
-        text, n_correct, n_images, alignment (mean cosine of an image and its own class's text), uniformity (mean cosine
-        with the other classes' texts), near_ties (answers within 1e-6 of another), k2 (likelihood) and gain_se (images;
-        for both see `wsoup.search.rank.statistics`); P values each, in the order of `texts`.
+        text, n_images and the columns of a score table (docs/pipeline.md): n_correct, alignment, uniformity, near_ties,
+        k2 and gain_se; P values each, in the order of `texts`.
 
     Raises:
         DataError, MismatchError, PoolError, ParamsError: as `word_soup`.

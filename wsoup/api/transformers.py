@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,9 +12,12 @@ from PIL import Image
 from torch import Tensor, nn
 
 from wsoup.base.errors import ModelError, WsoupError, needing, one_line
+from wsoup.towers.models import cleaning
 
 HF = "hf:"
 """Prefix of a transformers model's name on the command line."""
+CLEANED = {"clip": "lower", "siglip": "canonicalize", "siglip2": "canonicalize"}
+"""Types of models -> how open_clip's configurations of the same weights clean texts before they are tokenized."""
 
 
 class FromTransformers(nn.Module):
@@ -22,7 +26,7 @@ class FromTransformers(nn.Module):
     Attributes:
         model: of transformers, in eval mode, float32 weights.
         name: ``hf:NAME`` if it was loaded by name.
-        tokenizer: P texts -> (P, context) int64, padded or truncated.
+        tokenizer: P texts -> (P, context) int64, padded or truncated, and cleaned before as in open_clip.
         preprocess: RGB image -> (3, H, W) float32; for SigLIP 2 with variable patches (NaFlex) (1, patches, values).
         preprocessing: description of `preprocess`, as JSON values.
     """
@@ -32,7 +36,7 @@ class FromTransformers(nn.Module):
         self.model = model.eval().float().requires_grad_(False)
         self.name = name
         context = model.config.get_text_config().max_position_embeddings  # type: ignore[union-attr, operator]
-        self.tokenizer = partial(_tokens, processor, context)
+        self.tokenizer = partial(_tokens, processor, context, _cleaning_of(model, processor))
         # It does not hold the model, because it goes to other processes.
         self.preprocess = partial(_pixels, processor.image_processor)
         self.preprocessing = _described(processor.image_processor)
@@ -70,9 +74,24 @@ def _features(output: Any) -> Tensor:
     return output.pooler_output
 
 
-def _tokens(processor: Any, context: int, texts: Sequence[str]) -> Tensor:
+def _cleaning_of(model: nn.Module, processor: Any) -> Callable[[str], str]:
+    """What is done to a text before it is tokenized; a warning if it is not known what was done in training."""
+    kind: str = model.config.model_type  # type: ignore[union-attr, assignment]
+    if kind in CLEANED:
+        return cleaning(CLEANED[kind])
+    capitals, plain = (processor(text=text).input_ids for text in ("A PHOTO", "a photo"))
+    if list(capitals) != list(plain):
+        warnings.warn(
+            f"it is not known whether a model of type {kind} was trained on texts in lower case; they are used as they "
+            "are, with capitals and punctuation: give class names and templates in lower case if it was",
+            stacklevel=4,
+        )
+    return str
+
+
+def _tokens(processor: Any, context: int, clean: Callable[[str], str], texts: Sequence[str]) -> Tensor:
     options = {"padding": "max_length", "truncation": True, "max_length": context, "return_tensors": "pt"}
-    return processor(text=list(texts), **options).input_ids
+    return processor(text=[clean(text) for text in texts], **options).input_ids
 
 
 def _pixels(image_processor: Any, image: Image.Image) -> Tensor:

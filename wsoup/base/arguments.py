@@ -40,7 +40,11 @@ def at_the_door(function: Callable[P, R]) -> Callable[P, R]:
             if name not in known:
                 step = nearest(name, known=known)
                 raise TypeError(f"{function.__qualname__}() got an unexpected keyword argument {name!r}; {step}")
-        given = signature.bind(*args, **kwargs).arguments
+        try:
+            given = signature.bind(*args, **kwargs).arguments
+        except TypeError as error:
+            name = function.__qualname__.removesuffix(".__init__")
+            raise TypeError(f"{name}() is called wrongly: {error}; it needs {_needed(signature)}") from None
         for name, value in given.items():
             if isinstance(value, np.generic):
                 # A strict int refuses numpy's, as it refuses a string.
@@ -54,6 +58,16 @@ def at_the_door(function: Callable[P, R]) -> Callable[P, R]:
     # What `help` shows: names of types as they are written, not what pydantic makes of them.
     validated.__signature__ = _readable(signature)  # type: ignore[attr-defined]
     return validated
+
+
+def _needed(signature: inspect.Signature) -> str:
+    """The arguments without a default, those that are passed by name with an ``=``: ``features, labels, model=``."""
+    needed = []
+    for name, parameter in signature.parameters.items():
+        if name not in ("self", "cls") and parameter.default is parameter.empty:
+            by_name = parameter.kind is parameter.KEYWORD_ONLY
+            needed.append(f"{name}=" if by_name else name)
+    return ", ".join(needed) or "none"
 
 
 class _Written(str):

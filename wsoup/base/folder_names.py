@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 SHOWN = 5
 """Changed names that are listed in a message."""
@@ -19,13 +19,61 @@ LAST_NUMBER = re.compile(r"[_ .-]*(\[\d+\]|\(\d+\)|(?<=[_ .-])\d+)$")
 """A copy's number: ``cat (1)``, ``cat-2``."""
 
 
+BETWEEN_WORDS = re.compile(r"(?<=\w)[-\u2010-\u2015](?=\w)")
+"""A hyphen or a dash inside a name; ``-1`` begins with a sign."""
+
+
 def key(name: str) -> str:
-    """What two spellings of a class name have in common: Unicode form, case, underscores and camel case left aside.
+    """What two spellings of a class name have in common that a reader can hardly tell apart.
+
+    Unicode form, case, separators, blanks, invisible characters and camel case are left aside. A name without letters
+    and digits is its own key, and so is a single letter, whose case is all that it says.
 
     >>> key("AnnualCrop") == key("annual_crop"), key("cafe" + chr(0x301)) == key("café"), key("type 1") == key("type_2")
     (True, True, False)
+    >>> key("T-shirt ") == key("t shirt"), key("-1") == key("1"), key("a") == key("A"), key(".") == key("_")
+    (True, False, False, False)
     """
-    return _words(name).casefold()
+    visible = "".join(letter for letter in composed(name) if unicodedata.category(letter) != "Cf")
+    words = " ".join(BETWEEN_WORDS.sub(" ", _words(visible)).split())
+    if len(words) < 2:
+        return words or composed(name)
+    return words.casefold()
+
+
+def composed(name: str) -> str:
+    """A name in the Unicode form that most systems write (NFC); macOS's archives have another."""
+    return name if name.isascii() else unicodedata.normalize("NFC", name)
+
+
+def forms_line(names: Iterable[str]) -> str:
+    """A line about names that are there composed and decomposed, which are read as one; "" if there are none.
+
+    >>> forms_line(["cafe" + chr(0x301), "caf" + chr(0xe9), "bar"])
+    "read as one class though written in two Unicode forms, composed and decomposed: 'café'"
+    """
+    different = {*names}
+    twice = sorted({composed(name) for name in different if composed(name) != name and composed(name) in different})
+    if not twice:
+        return ""
+    shown = ", ".join(map(repr, twice[:SHOWN]))
+    if len(twice) > SHOWN:
+        shown += f" and {len(twice) - SHOWN} more"
+    return f"read as one class though written in two Unicode forms, composed and decomposed: {shown}"
+
+
+def alike(names: Iterable[str]) -> tuple[str, str] | None:
+    """The first two names that differ, though their `key` is one; None if there are none.
+
+    >>> alike(["dog", "cat", "Dog "])
+    ('dog', 'Dog ')
+    """
+    first_of: dict[str, str] = {}
+    for name in names:
+        first = first_of.setdefault(key(name), name)
+        if first != name:
+            return first, name
+    return None
 
 
 def tidy(name: str) -> str:
@@ -50,7 +98,7 @@ def tidy(name: str) -> str:
 
 
 def _words(name: str) -> str:
-    name = unicodedata.normalize("NFC", name)
+    name = composed(name)
     split = CAMEL.sub(" ", name)
     # In a name without spaces, capitals only mark where words begin.
     if split != name and " " not in name:

@@ -18,6 +18,7 @@ FILES = (
     "data/profiles/*.yaml",
     "data/paper/*",
     "data/plots/*.json",
+    "data/figures/*.json",
     "data/toy/.gitignore",
     "data/toy/*.txt",
     "data/toy/*.json",

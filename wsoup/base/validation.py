@@ -97,11 +97,18 @@ def _one_of(value: object, *, expected: str) -> str:
     return f"{listed}; did you mean {near[0]!r}?"
 
 
-def nearest(name: str, *, known: Sequence[str]) -> str:
-    """A hint for a name that is not known: the nearest one that is, or all of them."""
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    if near:
-        return f"did you mean {near[0]!r}?"
+def nearest(name: str, *, known: Sequence[str], lacking: Sequence[str] = ()) -> str:
+    """A hint for a name that is not known: the nearest one that is, or all of them.
+
+    Args:
+        name: the name.
+        known: names that would be right.
+        lacking: those of them that are not there, of which it is more likely a typo.
+    """
+    for names in (lacking, known):
+        near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+        if near:
+            return f"did you mean {near[0]!r}?"
     return f"there are {', '.join(known)}"
 
 

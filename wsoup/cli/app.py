@@ -15,13 +15,13 @@ import typer
 import wsoup
 from wsoup.base.errors import not_installed
 from wsoup.cli import report
-from wsoup.cli.ahead import ahead_command
 from wsoup.cli.check import check_command
 from wsoup.cli.common import Terminal, require_pipeline_folder
 from wsoup.cli.photos import classify_command, try_command
 from wsoup.cli.profiles import profile_app
 from wsoup.cli.shots import shots_command
 from wsoup.cli.soups import soup_app
+from wsoup.cli.texts import texts_app
 from wsoup.cli.verify import verify_app
 from wsoup.runtime.ending import INTERRUPTED, errors_in_one_line, interruptible
 from wsoup.runtime.memory import keep_memory
@@ -33,11 +33,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-GROUPS = {"profile": profile_app, "soup": soup_app, "verify": verify_app}
+GROUPS = {"profile": profile_app, "soup": soup_app, "texts": texts_app, "verify": verify_app}
 COMMANDS: dict[str, Callable[..., None]] = {
     "try": try_command,
     "check": check_command,
-    "ahead": ahead_command,
     "results": report.results_command,
     "report": report.report_command,
     "compare": report.compare_command,
@@ -156,7 +155,7 @@ def plan_command(
 
     # A missing file is said before a missing package.
     read_yaml("params.yaml")
-    from wsoup.pipeline.plan import plan, show
+    from wsoup.pipeline.planning.plan import plan, show
 
     stages, notes = plan(device=device, devices=devices)
     show(stages, notes, console=Terminal())

@@ -24,8 +24,8 @@ def check_command(
     # A missing file is said before a missing package.
     read_yaml(params)
     from wsoup.disk import code
-    from wsoup.pipeline import findings
-    from wsoup.pipeline.finding import Finding
+    from wsoup.pipeline.checks import findings
+    from wsoup.pipeline.checks.finding import Finding
     from wsoup.pipeline.packages import check_packages
     from wsoup.pipeline.params import load_params
 

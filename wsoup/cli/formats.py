@@ -11,7 +11,7 @@ from rich.text import Text
 
 from wsoup.base.errors import ParamsError
 from wsoup.core.member import Member
-from wsoup.core.soup import Soup
+from wsoup.core.soup import Soup, named
 from wsoup.disk.files import shown
 from wsoup.paper.soups import Counted, means
 
@@ -90,11 +90,12 @@ def _grew_as_counted(members: Sequence[Member]) -> bool:
 
 def summary(soup: Soup) -> str:
     """One line about a soup."""
-    encoder = soup.encoder
-    return shown(
-        f"{soup.kind} soup, {soup.drawn_by}, {len(soup.members)} members, "
-        f"encoder {encoder.get('model')}/{encoder.get('pretrained')}, template {soup.template!r}"
-    )
+    about = [f"{soup.kind} soup", soup.drawn_by, f"{len(soup.members)} members"]
+    encoder = named(soup.encoder)
+    if encoder:
+        about.append(f"encoder {encoder}")
+    about.append(f"template {soup.template!r}")
+    return shown(", ".join(about))
 
 
 def export(soup: Soup, *, form: str, template: str | None = None) -> str:

@@ -83,6 +83,7 @@ def load_classifier(
     """
     from wsoup.api.encoders import encoder_of
     from wsoup.core.prompts import checked
+    from wsoup.core.soup import NOT_SELECTED
     from wsoup.heads.head import Head
     from wsoup.paper import soups as of_paper
     from wsoup.photos.classify import BUILT_IN, Classifier
@@ -115,7 +116,9 @@ def load_classifier(
     if name is None:
         name, mode = run_soup(params)
     soup, file = load(name)
-    if of_paper.is_named(name) and options.name_another_than(soup.encoder):
+    if soup.kind == NOT_SELECTED:
+        encoder = options.of_params(params, device=device)
+    elif of_paper.is_named(name) and options.name_another_than(soup.encoder):
         encoder = _unmeasured(soup, name=name, options=options, device=device)
     else:
         encoder = encoder_for(soup, encoder_id=soup.encoder, origin=str(file))

@@ -12,6 +12,7 @@ from wsoup.base.errors import one_line
 from wsoup.cli import common
 from wsoup.cli.common import check_ending, claim
 from wsoup.cli.loading import load_classifier
+from wsoup.runtime.terminal import printing_to_stderr
 
 if TYPE_CHECKING:
     from wsoup.photos.classify import Prediction
@@ -59,33 +60,35 @@ def classify_command(
     """
     from wsoup.api.encoders import EncoderOptions
     from wsoup.base.class_names import shared_names
+    from wsoup.disk.csv_rows import write_rows
     from wsoup.photos.files import find_photos
     from wsoup.photos.labels import labelled
     from wsoup.photos.names import read_class_names
     from wsoup.photos.sheet import write_sheet
-    from wsoup.photos.tables import accuracy_lines, row_of, write_rows
+    from wsoup.photos.tables import accuracy_lines, row_of
 
     for option, file, kind in (("--out", out, ".csv"), ("--html", html, ".html")):
         if file is not None:
             check_ending(file, kind, option=option)
     claim([("--out", out), ("--html", html)], inputs=[*photos, soup, classes], force=force)
-    files, ignored = find_photos(photos)
-    options = EncoderOptions(model, pretrained, config, image_mean, image_std, interpolation)
-    classifier, encoder = load_classifier(
-        soup,
-        classes=classes,
-        template=template,
-        params=params,
-        options=options,
-        device=device,
-        adapt=adapt,
-        weigh=weigh,
-    )
-    names = classifier.class_names
-    folders = {} if classes is None else read_class_names(classes)
-    labelled_photos, unknown = labelled(files, class_names=names, folders=folders)
-    top = min(top, len(names))
-    predictions, note = classifier.predictions(labelled_photos, encoder=encoder(), top=top, adapt=adapt)
+    with printing_to_stderr():
+        files, ignored = find_photos(photos)
+        options = EncoderOptions(model, pretrained, config, image_mean, image_std, interpolation)
+        classifier, encoder = load_classifier(
+            soup,
+            classes=classes,
+            template=template,
+            params=params,
+            options=options,
+            device=device,
+            adapt=adapt,
+            weigh=weigh,
+        )
+        names = classifier.class_names
+        folders = {} if classes is None else read_class_names(classes)
+        labelled_photos, unknown = labelled(files, class_names=names, folders=folders)
+        top = min(top, len(names))
+        predictions, note = classifier.predictions(labelled_photos, encoder=encoder(), top=top, adapt=adapt)
     columns: dict[str, None] = {}  # of a list of photos, in its order
     for photo in labelled_photos:
         columns.update(dict.fromkeys(photo.columns))

@@ -10,6 +10,7 @@ import typer
 from wsoup.base.errors import MissingError, ParamsError
 from wsoup.cli import common
 from wsoup.cli.common import Force, ParamsFile, claim
+from wsoup.runtime.terminal import printing_to_stderr
 
 profile_app = typer.Typer(help="Write a params.yaml to start from.", no_args_is_help=True)
 Out = Annotated[Path | None, typer.Option(help="The file to write (default: stdout).")]
@@ -28,7 +29,7 @@ def profile_demo(
 
     Example: wsoup profile demo --out params.yaml
     """
-    from wsoup.pipeline.profile_demo import demo
+    from wsoup.pipeline.profiles.demo import demo
 
     _put(demo(methods), out=out, force=force)
 
@@ -68,6 +69,10 @@ def profile_paper(
         str | None,
         typer.Option(help="The folder with CoOp's shot_16-seed_1.pkl, ..., the authors' draws of ImageNet."),
     ] = None,
+    sentences: Annotated[
+        str | None,
+        typer.Option(help="The folder with CuPL's files, such as cars_prompts_full.json (default: no such row)."),
+    ] = None,
     model: Annotated[
         str | None,
         typer.Option(help="ViT-B-32, ViT-L-14, coca_ViT-L-14 or ViT-g-14 for the table of model scaling, or another."),
@@ -80,7 +85,7 @@ def profile_paper(
 
     Example: wsoup profile paper --data-root /data --gpt-descriptors /data/gpt --methods few-shot --out params.yaml
     """
-    from wsoup.pipeline.profile_paper import Paper
+    from wsoup.pipeline.profiles.paper import Paper
 
     paper = Paper(
         data_root,
@@ -90,6 +95,7 @@ def profile_paper(
         words=words,
         waffle=waffle,
         fewshot_pickles=fewshot_pickles,
+        sentences=sentences,
         model=model,
         pretrained=pretrained,
     )
@@ -101,7 +107,7 @@ def _descriptors_or_none(folder: str | None, *, data_root: str) -> str | None:
 
     That must be said, so that nobody loses the rows of descriptors by forgetting an option.
     """
-    from wsoup.pipeline.profile_paper import NEEDS
+    from wsoup.pipeline.profiles.paper import NEEDS
 
     if folder is not None:
         return None if folder == "none" else folder
@@ -169,8 +175,8 @@ def profile_own(
 
     Example: wsoup profile own --images photos --out params.yaml
     """
-    from wsoup.datasets.cells import is_list
-    from wsoup.pipeline.profile_own import own
+    from wsoup.datasets.lists import is_list
+    from wsoup.pipeline.profiles.own import own
 
     is_list_file = Path(images).is_file() and is_list(images)
     if not (Path(images).is_dir() or is_list_file):
@@ -180,13 +186,14 @@ def profile_own(
     given = {key: value for key, value in encoder.items() if value is not None}
     _check_local_model(given)
     names_file = None if out is None else out.with_name("class_names.txt")
-    profile = own(
-        images,
-        encoder=given,
-        test_fraction=test_fraction,
-        classes=classes,
-        names_file=names_file,
-    )
+    with printing_to_stderr():
+        profile = own(
+            images,
+            encoder=given,
+            test_fraction=test_fraction,
+            classes=classes,
+            names_file=names_file,
+        )
     if names_file is not None and profile.names:
         lines = [f"{folder}\t{name}\n" for folder, name in profile.names.items()]
         _write_names("".join(lines), out=names_file, force=force)
@@ -212,7 +219,7 @@ def _check_local_model(given: Mapping[str, Any]) -> None:
 def _write_names(text: str, *, out: Path, force: bool) -> None:
     """Write a file of class names beside params.yaml."""
     from wsoup.disk.store import write_bytes
-    from wsoup.pipeline.profile_writing import unchanged
+    from wsoup.pipeline.profiles.writing import unchanged
 
     claim([("the file of class names", out)], force=force or unchanged(out, text=text))
     write_bytes(out, text.encode())
@@ -223,7 +230,7 @@ def _put(text: str, *, out: Path | None, force: bool) -> None:
     if out is None:
         print(text, end="")
         return
-    from wsoup.pipeline.profile_writing import unchanged, write
+    from wsoup.pipeline.profiles.writing import unchanged, write
 
     claim([("--out", out)], force=force or unchanged(out, text=text))
     for line in [*write(text, out=out), f"wrote {out}; next: wsoup check"]:

@@ -1,5 +1,6 @@
 """What a finished run says: `wsoup results` and `report` on the last one, `compare` on two."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,10 @@ from wsoup.cli.common import Force, check_ending, claim, require_pipeline_folder
 Everything = Annotated[bool, typer.Option("--all", help="All tables and rows, not only the answer.")]
 
 
-def results_command(everything: Everything = False) -> None:
+def results_command(
+    everything: Everything = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the record of the run as JSON: every row.")] = False,
+) -> None:
     """Show the last run's answer: what its soup gains, what finetuning adds, and whether that is more than noise."""
     from wsoup.report.compare import edited, uncommitted
     from wsoup.report.first_run import worked
@@ -22,7 +26,13 @@ def results_command(everything: Everything = False) -> None:
     require_pipeline_folder()
     with as_written():
         record = load_record(here)
-        lines = printed([what_was_run(record), *record.answer], record.accuracy)
+        if as_json:
+            print(json.dumps(record.model_dump(mode="json"), indent=1))
+            return
+        # Where the question is what a soup changes, the sentences have the figures already.
+        asks_which = record.params["report"].get("question") == "photos"
+        accuracy = record.accuracy if asks_which or everything else []
+        lines = printed([what_was_run(record), *record.answer], accuracy, record.searched)
         lines += edited(record, root=here)
         if is_page(PAGE) and not is_page(PAGE, of=digest(here)):
             lines.append(f"{PAGE} shows other results; `wsoup report` writes it again")
@@ -36,7 +46,10 @@ def results_command(everything: Everything = False) -> None:
 
 
 def report_command(
-    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("reports/index.html"),
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The file to write (default: reports/index.html; of a figure reports/FIGURE.svg)."),
+    ] = None,
     title: Annotated[str | None, typer.Option(help="The page's heading.")] = None,
     figure: Annotated[
         str | None, typer.Option(help="Write one figure of the page instead, as SVG: gains, accuracy_by_m, ...")
@@ -45,20 +58,23 @@ def report_command(
 ) -> None:
     """Write one self-contained page: what was run, the paper's table, a figure, the answer, and what the soup changed.
 
-    Example: wsoup report --out reports/index.html --title "Photos of my garden"
+    Example: wsoup report --title "Photos of my garden"
     """
     from wsoup.report.page import TITLE, write_page
-    from wsoup.report.record import as_written, is_page
+    from wsoup.report.record import PAGE, as_written, is_page
 
     require_pipeline_folder()
     if figure is not None:
-        from wsoup.report.svg import write_figure
+        from wsoup.report.svg import check_known, is_figure, write_figure
 
-        check_ending(out, ".svg", option="--out")
-        claim([("--out", out)], force=force)
+        check_known(figure)
+        drawn = out or Path("reports") / f"{figure}.svg"
+        check_ending(drawn, ".svg", option="--out")
+        claim([("--out", drawn)], force=force or is_figure(drawn))
         with as_written():
-            print(write_figure(out, name=figure))
+            print(write_figure(drawn, name=figure))
         return
+    out = out or PAGE
     check_ending(out, ".html", ".htm", option="--out")
     claim([("--out", out)], force=force or is_page(out))
     with as_written():

@@ -11,6 +11,7 @@ from wsoup.base.errors import ParamsError
 from wsoup.cli import common
 from wsoup.cli.common import check_ending, claim
 from wsoup.cli.loading import load, load_classifier, run_soup
+from wsoup.runtime.terminal import printing_to_stderr
 
 soup_app = typer.Typer(help="Show and export soups.", no_args_is_help=True)
 CLASSIFIERS = ("npz", "onnx")
@@ -32,7 +33,10 @@ def soup_show(path: OwnSoup = None) -> None:
     terminal = common.Terminal()
     terminal.print(show(soup))
     if of_paper.is_named(name):
-        terminal.print(show_counts(of_paper.counts(name)))
+        counted = of_paper.counts(name)
+        terminal.print(show_counts(counted))
+        for line in of_paper.gains(counted):
+            terminal.print(line, highlight=False, markup=False)
 
 
 def _named(path: str | None, *, params: Path) -> str:
@@ -100,8 +104,9 @@ def _export_texts(name: str, *, form: str, template: str | None, out: Path | Non
     from wsoup.cli.formats import export
     from wsoup.disk.store import write_bytes
 
-    soup, _ = load(name)
-    content = export(soup, form=form, template=template)
+    with printing_to_stderr():
+        soup, _ = load(name)
+        content = export(soup, form=form, template=template)
     if out is None:
         common.put(content)
     else:

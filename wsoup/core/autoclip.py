@@ -4,9 +4,9 @@ Of an image's scores s_kj for class k with text j, all texts weigh the same at f
 logsumexp_k(sum_j w_j s_kj), in the logits of w, favours texts that fit the image with the classes that it may be of.
 Its length makes the entropy of w the share `BETA` of the largest, log M.
 
-As in the authors' code (boschresearch/autoclip, auto_clip_simulated.py), scores are cosines without a logit scale. That
-code looks for the step by bisection, and so does this; here the gradient is first brought to the range 0 to 1, which
-only changes the unit of the step.
+As in the authors' code (boschresearch/autoclip, auto_clip_simulated.py), scores are cosines without a logit scale, and
+the step is found by bisection; here the gradient is first brought to the range 0 to 1, which only changes the unit of
+the step. The gradient is the paper's. The released file has it along another axis; with that mended, answers are equal.
 """
 
 import math

@@ -9,6 +9,8 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, ValidatorFunctionWrapHandler, WrapValidator
 
 from wsoup.base.arguments import Natural, Words
+from wsoup.base.errors import one_line
+from wsoup.core.prompts import is_template
 
 REVALIDATED = ConfigDict(revalidate_instances="always")
 """Values built in memory are validated like those read from a file."""
@@ -30,7 +32,7 @@ class Member:
     """One text of a soup.
 
     Attributes:
-        text: a descriptor or a chain of words, bare; "" is the class name alone.
+        text: a descriptor or a chain of words, bare; "" is the class name alone; with ``{}`` it is a whole template.
         n_correct: correct images out of `n_images`: of a greedy soup, by the soup up to and including this member; of a
             word chain, by the chain alone, with its final period. None if nothing was counted.
         n_images: images it was judged on, or None.
@@ -92,6 +94,8 @@ def _checked_member(value: object, validate: ValidatorFunctionWrapHandler) -> Me
     if isinstance(value, Mapping) and "trace" not in value:
         raise ValueError("expected a trace")
     member: Member = validate(value)
+    if is_template(member.text) and member.text.count("{}") > 1:
+        raise ValueError(f"{one_line(member.text, limit=60)!r} holds {{}} more than once: which is the class name?")
     if member.n_correct is None or member.n_images is None:
         return member
     if member.n_correct > member.n_images:

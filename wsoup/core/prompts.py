@@ -4,20 +4,24 @@ There is one way to join them: fill the template with the class name and replace
 ``", " + text + "."``. A text is stored bare: no leading comma or space, no final period. Whether candidates have the
 final period while they are ranked and searched depends on their pool: the authors' descriptors do, their words do not
 (Chris210634/word_soups, preprocess/). Everything that is evaluated has it.
+
+A text that holds ``{}`` is a template itself, and nothing is added to it: filled with the class name it is the whole
+prompt. So a text says by itself in which of the two ways it makes a prompt.
 """
 
 from collections.abc import Sequence
 
 from wsoup.base.errors import ParamsError
+from wsoup.base.folder_names import composed
 
 
 def clean_class_name(name: str) -> str:
-    """A class name with underscores as spaces and white space collapsed; its case is kept.
+    """A class name with underscores as spaces, white space collapsed and letters composed (NFC); its case is kept.
 
-    >>> clean_class_name("red_wolf ")
-    'red wolf'
+    >>> clean_class_name("red_wolf "), len(clean_class_name("cafe" + chr(0x301)))
+    ('red wolf', 4)
     """
-    return " ".join(name.replace("_", " ").split())
+    return composed(" ".join(name.replace("_", " ").split()))
 
 
 def checked(template: str) -> str:
@@ -26,6 +30,15 @@ def checked(template: str) -> str:
     if placeholders != 1:
         raise ParamsError(f"template {template!r} must hold exactly one placeholder, {{}} or {{c}}, for the class name")
     return template
+
+
+def is_template(text: str) -> bool:
+    """Whether a text is a whole prompt with ``{}`` for the class name, and not what follows a class name.
+
+    >>> is_template("art of the {}."), is_template("which has claws")
+    (True, False)
+    """
+    return "{}" in text
 
 
 def stem(template: str, class_name: str) -> str:
@@ -72,18 +85,23 @@ def after_comma(text: str, *, period: bool) -> str:
 
 
 def prompt(template: str, class_name: str, text: str = "", *, period: bool = True) -> str:
-    """The whole prompt of one class with one descriptor or word chain.
+    """The whole prompt of one class with one descriptor or word chain, or with a template in place of the dataset's.
 
-    >>> prompt("a photo of a {}.", "cat", "which has claws")
-    'a photo of a cat, which has claws.'
+    >>> prompt("a photo of a {}.", "cat", "which has claws"), prompt("a photo of a {}.", "cat", "art of the {}")
+    ('a photo of a cat, which has claws.', 'art of the cat')
     """
+    if is_template(text):
+        return text.replace("{}", class_name)
     return stem(template, class_name) + ending(text, period=period)
 
 
 def bare(text: str) -> str:
-    """A descriptor as it is stored: white space collapsed, no leading comma, no final period.
+    """A text as it is stored: white space collapsed; a descriptor without leading comma and final period.
 
-    >>> bare(", which has  claws. ")
-    'which has claws'
+    >>> bare(", which has  claws. "), bare("art of  the {}.")
+    ('which has claws', 'art of the {}.')
     """
-    return " ".join(text.split()).lstrip(", ").rstrip(". ")
+    collapsed = " ".join(text.split())
+    if is_template(collapsed):
+        return collapsed
+    return collapsed.lstrip(", ").rstrip(". ")

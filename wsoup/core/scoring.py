@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from wsoup.core import screening
+from wsoup.core.calibration import Probabilities, probabilities
 from wsoup.core.linear import Linear
 
 NEAR_TIE = 1e-6
@@ -63,6 +64,31 @@ class Decisions(NamedTuple):
     right: Tensor
     near: Tensor
 
+    @classmethod
+    def none_yet(cls, n_classifiers: int, labels: Tensor) -> "Decisions":
+        """For `decide` to fill."""
+        right, near = torch.zeros(2, n_classifiers, len(labels), dtype=torch.bool, device=labels.device)
+        return cls(right, near)
+
+    def decide(
+        self, classifiers: slice, images: slice, scores: Tensor, *, labels: Tensor, near_tie: float = NEAR_TIE
+    ) -> Tensor:
+        """Decide some images by some classifiers.
+
+        Args:
+            classifiers, images: which, among all.
+            scores: (n, p, C); the own class's scores are overwritten by -inf.
+            labels: (n,) of these images.
+            near_tie: two scores closer than this are one.
+
+        Returns:
+            The own class's scores: (n, p).
+        """
+        own, best, wins = own_against_others(scores, labels)
+        self.right[classifiers, images] = wins.T
+        self.near[classifiers, images] = near_ties(own, best, within=near_tie).T
+        return own
+
 
 class Scores:
     """Scores of N images for C classes by each of P classifiers. They are made in blocks and never kept.
@@ -84,6 +110,17 @@ class Scores:
         for group, block, scores in self.blocks():
             labels[group, block] = scores.argmax(dim=2).T.int()
         return labels
+
+    def answers(self, labels: Tensor, *, logit_scale: float) -> tuple[Tensor, Probabilities]:
+        """As `predicted`, and how probable it and the own class (labels (N,) int64) are."""
+        predicted = torch.empty(self._shape, dtype=torch.int32, device=labels.device)
+        confidence, log_p = torch.empty(2, *self._shape, device=labels.device)
+        for group, block, scores in self.blocks():
+            predicted[group, block] = scores.argmax(dim=2).T.int()
+            made = probabilities(scores, labels[block], logit_scale=logit_scale)
+            confidence[group, block] = made.confidence
+            log_p[group, block] = made.log_p
+        return predicted, Probabilities(confidence, log_p)
 
     def right(self, labels: Tensor) -> Tensor:
         """Which images each classifier gets right, given their labels (N,) int64: (P, N) bool."""
@@ -120,12 +157,10 @@ class Scores:
 
     def against_in_float32(self, labels: Tensor, *, near_tie: float = NEAR_TIE) -> Decisions:
         """`against` from all scores in float32."""
-        right, near = torch.empty(2, *self._shape, dtype=torch.bool, device=labels.device)
+        decisions = Decisions.none_yet(len(self.classifiers), labels)
         for group, block, scores in self.blocks():
-            own, best, wins = own_against_others(scores, labels[block])
-            right[group, block] = wins.T
-            near[group, block] = near_ties(own, best, within=near_tie).T
-        return Decisions(right, near)
+            decisions.decide(group, block, scores, labels=labels[block], near_tie=near_tie)
+        return decisions
 
     @property
     def _shape(self) -> tuple[int, int]:

@@ -21,6 +21,10 @@ from wsoup.disk import store
 
 LARGEST = 1 << 26
 """Largest soup file, in bytes: it may come from anywhere. One of a thousand members has a megabyte."""
+MADE_BY = "wsoup.word_soup and the like, or `dvc repro soup`"
+"""Where soups are from: a file that is missing or wrong may be a caller's own, or a stage's."""
+NOT_SELECTED = "templates"
+"""The kind of a soup of templates that nobody selected, with any encoder."""
 Template = Annotated[Words, AfterValidator(prompts.checked)]
 """A prompt template as an argument: text with one ``{}``."""
 
@@ -42,13 +46,17 @@ Preprocessing = Annotated[Mapping[Words, Plain | Numbers], Field(max_length=20)]
 
 
 def named(encoder: Mapping[str, object]) -> str:
-    """An encoder in a line: model/pretrained, or the model alone, of one in memory whose weights have no name.
+    """An encoder in a line: model/pretrained, or the model alone; "" of a model in memory that nobody has named.
 
     >>> named({"model": "ViT-B-32", "pretrained": "openai"}), named({"model": "CLIP", "pretrained": None})
-    ('ViT-B-32/openai', 'CLIP')
+    ('ViT-B-32/openai', '')
     """
-    parts = [encoder.get("model"), encoder.get("pretrained")]
-    return "/".join(str(part) for part in parts if part)
+    model = str(encoder.get("model"))
+    pretrained = encoder.get("pretrained")
+    if pretrained:
+        return f"{model}/{pretrained}"
+    # Such a model has the name of its Python class, which reads like a model's.
+    return "" if model.isidentifier() else model
 
 
 @checked_fields
@@ -57,7 +65,7 @@ class Soup:
     """Texts that all classes share; their features are averaged (centroid), or their scores (score mean).
 
     Attributes:
-        kind: a kind of params.yaml (``greedy``, ``chains``, ...), or ``class_name``, ``upper_bound``.
+        kind: a kind of params.yaml (``greedy``, ``chains``, ...), or ``class_name``, ``upper_bound``, ``templates``.
         seed: of the few-shot images it was selected on; None: all seeds together (`load_seeds`).
         template: prompt template of the source dataset, with one ``{}``.
         encoder: id of the encoder it was selected with.
@@ -88,8 +96,8 @@ class Soup:
         texts = [repr(text) for text in self.texts[:3]]
         if len(self.members) > 3:
             texts.append("...")
-        encoder = named(self.encoder)
-        return f"<{self.kind} soup, {self.drawn_by}, {encoder}, {len(self.members)} members: {', '.join(texts)}>"
+        about = [f"{self.kind} soup", self.drawn_by, named(self.encoder), f"{len(self.members)} members"]
+        return f"<{', '.join(filter(None, about))}: {', '.join(texts)}>"
 
     @property
     def texts(self) -> list[str]:
@@ -106,7 +114,7 @@ class Soup:
         """Prompt templates with one ``{}`` for the class name, as `open_clip.build_zero_shot_classifier` takes them.
 
         Args:
-            template: of another dataset (default: the soup's).
+            template: of another dataset (default: the soup's); a member that is a template itself has no use for it.
             place: placeholder of the class name.
         """
         # All other braces are doubled, since users of a template call `str.format`. Until then a character that no
@@ -161,14 +169,13 @@ class Soup:
         if str(path).endswith(".safetensors"):
             raise MismatchError(f"{path} is not a soup but a head, or weights; wsoup.Head.load reads a head")
         try:
-            value = store.read_json(path, largest=LARGEST)
+            value = store.read_json(path, largest=LARGEST, step=f"make it again with {MADE_BY}")
         except MissingError:
-            raise MissingError(
-                f"{path} does not exist; soups are made by wsoup.word_soup and the like, or by `dvc repro soup`"
-            ) from None
+            raise MissingError(f"{path} does not exist; soups are made by {MADE_BY}") from None
         soup = cls.from_json(value, origin=path)
         if encoder is not None:
-            store.check_encoder(soup.encoder, expected=encoder, where=path)
+            step = f"make one for this encoder with {MADE_BY}"
+            store.check_encoder(soup.encoder, expected=encoder, where=path, step=step)
         return soup
 
 

@@ -7,7 +7,8 @@ text may name what all of them show and no class differs in. Weights are the sof
 that stand out.
 
 As in the authors' code (google/uncertainty-baselines, experimental/multimodal), logits are cosines times the model's
-logit scale, and weights average logits, not normalised texts. The authors' bank is 20,000 images of LAION-400M.
+logit scale, and weights average logits, not normalised texts. Their bank is 20,000 images of LAION-400M, and their
+threshold of selection depends on the dataset (`STANDS_OUT`).
 """
 
 import torch

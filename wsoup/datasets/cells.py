@@ -1,8 +1,7 @@
-"""The cells of a list of images, and which of its columns say what: one reader for CSV, TSV and Parquet.
+"""The cells of a list of images, which of its columns say what, and the reader of CSV and TSV files.
 
 A text file may have a byte order mark, any line ends, commas, semicolons, tabs or bars between its cells, and spaces
-before its quotes. Columns are known by their names in any case, `PATHS` and the others. All cells are texts. Nothing
-here needs pyarrow, which `wsoup classify` can do without, but for a Parquet file.
+before its quotes. Columns are known by their names in any case, `PATHS` and the others. All cells are texts.
 """
 
 import csv
@@ -14,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from wsoup.base.errors import DataError, MissingError
+from wsoup.base.errors import DataError
 from wsoup.datasets.listing import some
 from wsoup.disk.files import read_text, reason_of, shown
 
@@ -23,7 +22,6 @@ PATHS = ("path", "file", "filename", "file_name", "file_path", "filepath", "imag
 CLASS_NAMES = ("class_name", "classname")
 OF_AN_ANSWER = {"class", "probability", "status"}
 """Columns of what `wsoup classify` wrote: the class there is an answer, not a label."""
-SUFFIXES = (".csv", ".tsv", ".parquet")
 EXPECTED = "columns path, label and/or class_name, split (a CSV needs a header line that names them)"
 SEPARATORS = (",", ";", "\t", "|")
 ROWS_AT_ONCE = 10_000
@@ -67,28 +65,8 @@ class Cells:
         return f"{self.origin}, row {position + 1:,} ({shown(self.paths[position])[:100]!r})"
 
 
-def is_list(place: str) -> bool:
-    """Whether a file is a list, by its ending."""
-    return Path(place).suffix.lower() in SUFFIXES
-
-
-def read_cells(path: Path) -> Cells:
-    """Read a list.
-
-    Raises:
-        MissingError: no such file.
-        DataError: another kind of file, no header or no rows, a column that is missing or there twice, a row longer
-            than the header, or a file that is damaged or would unpack to too much.
-    """
-    if not path.is_file():
-        raise MissingError(f"{path} does not exist; name a list of images")
-    if not is_list(str(path)):
-        raise DataError(f"{path}: expected a .csv, .tsv or .parquet file")
-    if path.suffix.lower() == ".parquet":
-        # Imported here, since only this needs pyarrow.
-        from wsoup.datasets.parquet_lists import read_parquet
-
-        return read_parquet(path)
+def read_text_cells(path: Path) -> Cells:
+    """Read a CSV or TSV file; raises as `wsoup.datasets.lists.read_cells`."""
     columns = _columns_of_text(path)
     roles = roles_of(columns, origin=str(path))
     if roles.path is None:

@@ -1,32 +1,39 @@
 """ImageFolder: root/{train,val,test}/class/.../image, or root/class/.../image for a test set alone.
 
 Which folders are splits and which are classes is decided by `wsoup.datasets.shape`. Labels follow the sorted names of
-class folders. An optional ``classnames.txt`` in the root renames them, one line per class: the folder's name, white
-space, the class name (CoOp's form, ``n01440764 tench``).
+class folders, which are compared in one Unicode form. An optional ``classnames.txt`` in the root renames them, one line
+per class: the folder's name, white space, the class name (CoOp's form, ``n01440764 tench``).
 
 Class folders without images count as if they were not there, and so does a split that has no others. Whoever lists a
 folder for a user says which these are (`wsoup.datasets.left_out`).
 """
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from wsoup.base.errors import DataError
+from wsoup.base.folder_names import alike, composed, forms_line
 from wsoup.core.prompts import clean_class_name
-from wsoup.datasets.listing import IMAGE_SUFFIXES, Listing, some
+from wsoup.datasets.class_folders import check_classes, innermost
+from wsoup.datasets.listing import Listing, some
 from wsoup.datasets.names_file import of_folders
-from wsoup.datasets.shape import Shape, check_classes, shape_of
+from wsoup.datasets.photo_files import expected
+from wsoup.datasets.shape import Shape, shape_of
 from wsoup.datasets.walk import (
     SPLIT_FOLDERS,
+    Contents,
+    contents_of,
     has_photos,
-    images_below,
     names_of,
     prefix_of,
     read_class_names,
     split_of_folders,
     subfolders,
 )
+
+Found = Mapping[str, Mapping[str, Contents]]
+"""What each class folder holds, by split and by the folder's name."""
 
 
 def read(root: str, *, wanted: Collection[str] = SPLIT_FOLDERS, class_names: str | None = None) -> Listing:
@@ -40,27 +47,31 @@ def read(root: str, *, wanted: Collection[str] = SPLIT_FOLDERS, class_names: str
     Raises:
         MissingError: no such folder or file.
         DataError: no class folders, none with an image, folders that are probably no classes and that no file names, a
-            class folder without a line in `class_names`, a name that is not UTF-8, a loop of symbolic links, or
-            something named like an image that is not a file.
+            class folder without a line in `class_names`, two whose names a reader cannot tell apart, a name that is not
+            UTF-8, a loop of symbolic links, or something named like an image that is not a file.
     """
     shape = shape_of(root)
     base = shape.base
     folders = _wanted_folders(shape, wanted=wanted)
-    images_of = {name: _images_by_class(folder) for name, folder in folders.items()}
-    classes = _all_classes(images_of.values())
+    found = {split: _contents_by_class(folder) for split, folder in folders.items()}
+    with_images = {split: _with_images(of_split) for split, of_split in found.items()}
+    classes = _by_class(with_images.values())
     if not classes:
-        raise _no_classes(base, folders=folders.values())
+        raise _no_classes(base, folders=folders, found=found)
     splits = {}
-    for name, images in images_of.items():
-        if images:
-            splits[name] = split_of_folders(images, classes=classes, prefix=prefix_of(base, folders[name]))
-    names = _names(base, images_of=_of_all_splits(images_of.values()), classes=classes, class_names=class_names)
+    for split, of_split in with_images.items():
+        if of_split:
+            images_of = {name: contents.images for name, contents in of_split.items()}
+            forms = list(classes.values())
+            splits[split] = split_of_folders(images_of, classes=forms, prefix=prefix_of(base, folders[split]))
+    names = _names(base, folders=folders, found=with_images, classes=list(classes), class_names=class_names)
     # Two folders may be called alike by the user, as ImageNet's two of "missile".
-    return Listing(root, names, splits, origin=root, names_may_repeat=True)
+    notes = [line for line in [forms_line(form for forms in classes.values() for form in forms)] if line]
+    return Listing(root, names, splits, origin=root, names_may_repeat=True, notes=notes)
 
 
 def _names(
-    base: Path, *, images_of: Mapping[str, list[str]], classes: Sequence[str], class_names: str | None
+    base: Path, *, folders: Mapping[str, Path], found: Found, classes: Sequence[str], class_names: str | None
 ) -> list[str]:
     """The cleaned names of class folders: of the user's file, of classnames.txt, or their own."""
     if class_names:
@@ -69,21 +80,52 @@ def _names(
     renamed = {}
     # A broken link counts as a file that is there: whoever made it meant the classes to be renamed.
     if os.path.lexists(of_coop):
-        renamed = read_class_names(of_coop)
+        renamed = {composed(name): text for name, text in read_class_names(of_coop).items()}
     if not renamed:
-        check_classes(images_of, base=base)
+        check_classes(found, base=base, folders=folders)
+        _check_alike(classes, folders=folders, found=found)
         renamed = {name: name for name in classes}
     return names_of(classes, renamed=renamed, origin=str(of_coop))
 
 
+def _check_alike(classes: Sequence[str], *, folders: Mapping[str, Path], found: Found) -> None:
+    """Refuse two class folders whose names a reader cannot tell apart, unless a file names the classes."""
+    pair = alike(classes)
+    if pair is None:
+        return
+    places = []
+    for name in pair:
+        split = next(split for split, of_split in found.items() if name in {composed(each) for each in of_split})
+        places.append(f"{str(folders[split] / name)!r}")
+    raise DataError(
+        f"{places[0]} and {places[1]} differ in case, separators or blanks alone, so that no reader tells the two "
+        "classes apart; merge or rename them, or name the classes in a file (folder, a tab, class name on a line)"
+    )
+
+
 def class_folders(root: str, *, wanted: Collection[str] = SPLIT_FOLDERS) -> list[str]:
-    """The class folders that `read` lists, in label order; it raises as `read`."""
+    """The class folders that `read` lists, in label order and composed letters; it raises as `read`."""
     folders = _wanted_folders(shape_of(root), wanted=wanted).values()
-    classes = []
-    for name in _all_classes(subfolders(folder) for folder in folders):
-        if any(has_photos(folder / name) for folder in folders):
-            classes.append(name)
-    return classes
+    classes: set[str] = set()
+    for folder in folders:
+        classes.update(composed(name) for name in subfolders(folder) if has_photos(folder / name))
+    return sorted(classes)
+
+
+def check_several(listing: Listing, *, wanted: Collection[str]) -> None:
+    """Refuse a folder of one class, whose photos cannot be told apart; DataError names the folder that may be meant."""
+    if len(listing.class_names) > 1:
+        return
+    deeper = ""
+    (name,) = class_folders(listing.root, wanted=wanted)
+    for place in shape_of(listing.root).holders.values():
+        inner = innermost(place / name) if (place / name).is_dir() else place
+        if inner != place and len(subfolders(inner)) > 1:
+            deeper = f"; if its folders are the classes, name {inner}"
+            break
+    raise DataError(
+        f"{listing.root} has one class, {listing.class_names[0]!r}; photos are told apart between two or more{deeper}"
+    )
 
 
 def splits_with_images(root: str) -> list[str]:
@@ -114,39 +156,40 @@ def _wanted_folders(shape: Shape, *, wanted: Collection[str]) -> Mapping[str, Pa
     return {name: folder for name, folder in of_split.items() if name in wanted} or of_split
 
 
-def _images_by_class(folder: Path) -> dict[str, list[str]]:
-    """Sorted images of each class folder that has any, relative to it."""
-    images_of = {}
-    for name in subfolders(folder):
-        images = sorted(images_below(folder / name))
-        if images:
-            images_of[name] = images
-    return images_of
+def _contents_by_class(folder: Path) -> dict[str, Contents]:
+    """What each class folder holds."""
+    return {name: contents_of(folder / name) for name in subfolders(folder)}
 
 
-def _of_all_splits(of_splits: Iterable[Mapping[str, list[str]]]) -> dict[str, list[str]]:
-    """Images of each class folder, of all splits."""
-    images_of: dict[str, list[str]] = {}
+def _with_images(of_split: Mapping[str, Contents]) -> dict[str, Contents]:
+    return {name: contents for name, contents in of_split.items() if contents.images}
+
+
+def _by_class(of_splits: Collection[Mapping[str, Contents]]) -> dict[str, list[str]]:
+    """The folders of each class of any split, by its name in composed letters, sorted: the order of labels."""
+    forms: dict[str, set[str]] = {}
     for of_split in of_splits:
-        for name, images in of_split.items():
-            images_of.setdefault(name, []).extend(images)
-    return images_of
+        for name in of_split:
+            forms.setdefault(composed(name), set()).add(name)
+    return {name: sorted(forms[name]) for name in sorted(forms)}
 
 
-def _all_classes(of_splits: Iterable[Iterable[str]]) -> list[str]:
-    """Class folders of any split, sorted, which is the order of labels."""
-    names: set[str] = set()
-    for folders in of_splits:
-        names.update(folders)
-    return sorted(names)
-
-
-def _no_classes(base: Path, *, folders: Collection[Path]) -> DataError:
+def _no_classes(base: Path, *, folders: Mapping[str, Path], found: Found) -> DataError:
     """The error for a folder without class folders, or with none that holds images."""
-    empty = [str(folder / name) for folder in folders for name in subfolders(folder)]
+    empty = [str(folders[split] / name) for split, of_split in found.items() for name in of_split]
+    broken = [
+        str(folders[split] / name / path)
+        for split, of_split in found.items()
+        for name, contents in of_split.items()
+        for path in contents.broken
+    ]
+    if broken:
+        return DataError(
+            f"no class folder of {base} holds an image: {len(broken):,} files are links that lead nowhere, such as "
+            f"{broken[0]}; fetch what they stand for (git annex get, dvc pull), or copy the photos themselves"
+        )
     if empty:
-        kinds = " ".join(sorted(IMAGE_SUFFIXES))
-        return DataError(f"no class folder of {base} holds an image ({some(empty)}); add {kinds} files")
+        return DataError(f"no class folder of {base} holds an image ({some(empty)}); add {expected()} files")
     return DataError(
         f"{base} has no class folders; expected {base}/train/<class>/<image> and {base}/test/<class>/<image>, "
         f"or {base}/<class>/<image>"

@@ -8,8 +8,9 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from wsoup.base.errors import DataError
-from wsoup.datasets.cells import Cells, read_cells
+from wsoup.datasets.cells import Cells
 from wsoup.datasets.listing import Listing, some, split_name
+from wsoup.datasets.lists import read_cells
 from wsoup.datasets.tables import OF_THE_HUB, listing_of
 from wsoup.datasets.walk import SPLIT_FOLDERS, subfolders
 
@@ -45,7 +46,10 @@ def _files(folder: Path) -> dict[str, list[Path]]:
     if files:
         return files
     for name in subfolders(folder):
-        of_folder = sorted((folder / name).glob("[0-9]*.parquet"))
+        # img2dataset has such files, too, beside the folders of its shards.
+        of_folder = [
+            path for path in sorted((folder / name).glob("[0-9]*.parquet")) if not path.with_suffix("").is_dir()
+        ]
         if of_folder and split_name(name) in SPLIT_FOLDERS:
             files[split_name(name)] = of_folder
     return files

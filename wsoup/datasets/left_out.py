@@ -1,42 +1,51 @@
-"""Photos of an image folder that no listing reads: of unknown kinds, outside of class folders, beside train/ or test/.
+"""Files of an image folder that no listing reads: of other kinds, outside of class folders, beside train/ or test/.
 
 They change no result, so they are counted here and not where a folder is listed; but nobody should miss them unaware.
-The same holds of class folders without photos.
+The same holds of class folders without photos, and of links that lead nowhere.
 """
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from wsoup.base.folder_names import composed
+from wsoup.datasets.class_folders import nested_classes
 from wsoup.datasets.listing import some
-from wsoup.datasets.photo_files import UNFINISHED, UNKNOWN_KINDS, ending, is_hidden, is_photo
-from wsoup.datasets.shape import Shape, nested_classes, shape_of
-from wsoup.datasets.walk import subfolders
+from wsoup.datasets.photo_files import ending, is_hidden, is_photo, is_unfinished, to_convert
+from wsoup.datasets.shape import Shape, shape_of
+from wsoup.datasets.walk import broken_links, contents_of, subfolders
 from wsoup.disk.files import shown
+
+MOST_ENDINGS = 8
+"""Endings of files that are no photos which a line names."""
 
 
 def left_out(root: str) -> list[str]:
-    """A line for each reason why photos or classes below an ImageFolder are not read, with their number.
+    """A line for each reason why files or classes below an ImageFolder are not read, with their number.
 
     Args:
         root: the folder, with train/<class>/, val/<class>/ or test/<class>/, or <class>/.
     """
     shape = shape_of(root)
-    unknown: Counter[str] = Counter()
+    others: Counter[str] = Counter()
     photos_of: dict[str, list[str]] = {}
     outside = _pictures_in(shape.base)
+    broken = [str(shape.base / name) for name in broken_links(shape.base)]
     for folder in shape.holders.values():
         if folder != shape.base:
             outside += _pictures_in(folder)
+            broken += [str(folder / name) for name in broken_links(folder)]
         for name in subfolders(folder):
-            files = list(files_in(str(folder / name)))
-            unknown.update(not_read(files))
-            photos = [os.path.relpath(path, folder / name) for path in files if is_photo(path)]
-            photos_of.setdefault(name, []).extend(photos)
+            contents = contents_of(folder / name)
+            others.update(contents.others)
+            broken += [str(folder / name / path) for path in contents.broken]
+            photos_of.setdefault(composed(name), []).extend(contents.images)
     lines = []
-    if unknown:
-        lines.append(in_words(unknown))
+    if others:
+        lines.append(in_words(others))
+    if broken:
+        lines.append(f"left out, since they are links that lead nowhere: {len(broken):,}, such as {shown(broken[0])}")
     # A class may have photos in another split.
     classes = sorted(name for name, photos in photos_of.items() if not photos)
     if classes:
@@ -74,22 +83,26 @@ def _beside(shape: Shape) -> list[str]:
     return [f"left out, only classes in {known} are read: {sum(beside.values())} in {some(list(beside))}"]
 
 
-def not_read(paths: Iterable[str]) -> Counter[str]:
-    """How many files are pictures that are not read, by their ending."""
-    endings = Counter(ending(path) for path in paths)
-    return Counter({kind: count for kind, count in endings.items() if kind in UNKNOWN_KINDS | UNFINISHED})
-
-
-def in_words(unknown: Counter[str]) -> str:
-    """One line about files of `not_read`."""
-    to_convert = ", ".join(f"{count} {kind}" for kind, count in sorted(unknown.items()) if kind in UNKNOWN_KINDS)
-    unfinished = ", ".join(f"{count} {kind}" for kind, count in sorted(unknown.items()) if kind in UNFINISHED)
-    parts = []
-    if to_convert:
-        parts.append(f"convert them to .jpg: {to_convert}")
-    if unfinished:
-        parts.append(f"unfinished files or copies: {unfinished}")
+def in_words(others: Mapping[str, int]) -> str:
+    """One line about files that are no photos, of which there are some, by their ending."""
+    groups: dict[str, dict[str, int]] = {"convert them to .jpg": {}, "unfinished files or copies": {}, "no photos": {}}
+    for kind in sorted(others):
+        what = "no photos"
+        if kind in to_convert():
+            what = "convert them to .jpg"
+        elif is_unfinished(kind):
+            what = "unfinished files or copies"
+        groups[what][kind] = others[kind]
+    parts = [f"{what}: {_counted(group)}" for what, group in groups.items() if group]
     return f"left out, {'; '.join(parts)}"
+
+
+def _counted(group: Mapping[str, int]) -> str:
+    texts = [f"{count} {shown(kind) or 'without an ending'}" for kind, count in group.items()]
+    if len(texts) > MOST_ENDINGS:
+        n_more = sum([*group.values()][MOST_ENDINGS:])
+        texts[MOST_ENDINGS:] = [f"{n_more} with {len(texts) - MOST_ENDINGS} other endings"]
+    return ", ".join(texts)
 
 
 def files_in(folder: str) -> Iterator[str]:
@@ -116,4 +129,4 @@ def _pictures_in(folder: Path) -> list[str]:
 
 
 def _is_picture(path: str) -> bool:
-    return is_photo(path) or ending(path) in UNKNOWN_KINDS
+    return is_photo(path) or ending(path) in to_convert()

@@ -5,6 +5,7 @@ from itertools import islice, repeat
 from typing import NamedTuple
 
 from wsoup.base.errors import DataError
+from wsoup.base.folder_names import alike, composed
 from wsoup.core.prompts import clean_class_name
 from wsoup.datasets.cells import Cells, folded, has_numbers
 from wsoup.datasets.class_lookup import Lookup, whole
@@ -58,18 +59,25 @@ def classes_of(cells: Cells, *, named: Sequence[NamedClass] | None, named_in: st
     if numbers and names:
         return _numbered(cells)
     if numbers or not (labels or names):
-        raise DataError(
-            f"{cells.origin} has no class names beside the columns {some(list(cells.columns), limit=8)}; add a column "
-            "class_name, or a column label and set class_names to a file with one class name per line"
-        )
+        raise _unnamed(cells)
     for column in (cells.roles.class_name, _class_beside_names(cells, numbers=False)):
         if labels and column is not None:
             _check_same_names(cells, column)
-    in_order = sorted({*(labels or names)} - {""})
-    _check_one_spelling(in_order, origin=cells.origin)
+    _check_one_spelling(cells, labels or names)
+    in_order = sorted({composed(name) for name in {*(labels or names)}} - {""})
     lookup = Lookup.of([NamedClass(name, name, 0) for name in in_order], origin=cells.origin)
     column = cells.roles.label or cells.roles.class_name or ""
     return Classes(_cleaned(in_order), _column_labels(cells, column, lookup=lookup, are_numbers=False))
+
+
+def _unnamed(cells: Cells) -> DataError:
+    """The error for a list that does not say what its classes are called."""
+    number = next((text for text in cells.of(cells.roles.label) if text), "")
+    why = f": {cells.roles.label} holds numbers, such as {number!r}" if number else ""
+    return DataError(
+        f"{cells.origin} has no class names beside the columns {some(list(cells.columns), limit=8)}; add a column "
+        f"class_name, or a column label and set class_names to a file with one class name per line{why}"
+    )
 
 
 def _check_same_names(cells: Cells, column: str) -> None:
@@ -247,10 +255,14 @@ def _numbered(cells: Cells) -> Classes:
     return Classes(_cleaned(name_of[label] for label in range(len(name_of))), _numbers(cells))
 
 
-def _check_one_spelling(names: Sequence[str], *, origin: str) -> None:
-    """Refuse two spellings of one name, which would be two classes with the same texts."""
-    spelling: dict[str, str] = {}
-    for name in names:
-        other = spelling.setdefault(clean_class_name(name), name)
-        if other != name:
-            raise DataError(f"{origin}: classes {other!r} and {name!r} have one name in prompts; spell it one way")
+def _check_one_spelling(cells: Cells, names: Sequence[str]) -> None:
+    """Refuse two spellings of one name, which no reader could tell apart in an answer."""
+    pair = alike(sorted({composed(name) for name in {*names}} - {""}))
+    if pair is None:
+        return
+    written = {composed(name): name for name in {*names}}
+    rows = [names.index(written[name]) for name in pair]
+    raise DataError(
+        f"{cells.origin}: classes {pair[0]!r} and {pair[1]!r} (rows {rows[0] + 1:,} and {rows[1] + 1:,}) differ in "
+        "case, separators or blanks alone; spell it one way"
+    )

@@ -21,11 +21,9 @@ from wsoup.base.errors import DataError, one_line
 from wsoup.base.remote import names_url
 from wsoup.base.validation import in_file
 from wsoup.core.prompts import clean_class_name
+from wsoup.datasets.photo_files import expected
 from wsoup.disk.files import read_text
 
-IMAGE_SUFFIXES = frozenset(
-    {".jpg", ".jpeg", ".jfif", ".png", ".webp", ".avif", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
-)  # compared in lower case; other files are known by their content
 DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 """How an absolute path of Windows begins."""
 SURROGATE = re.compile("[\ud800-\udfff]")
@@ -110,8 +108,7 @@ def validated(listing: Listing) -> Listing:
             repeated = [path for path, count in Counter(split.paths).items() if count > 1]
             raise DataError(f"{origin} ({name}) lists {some(repeated)} more than once; list every image once")
     if not any(split.paths for split in listing.splits.values()):
-        kinds = " ".join(sorted(IMAGE_SUFFIXES))
-        raise DataError(f"{origin} lists no images; expected {kinds} files in class folders or a list")
+        raise DataError(f"{origin} lists no images; expected {expected()} files in class folders or a list")
     if not used.all():
         empty = [names[i] for i in np.flatnonzero(~used)]
         raise DataError(

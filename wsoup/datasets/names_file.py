@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wsoup.base.errors import DataError, MissingError
+from wsoup.base.folder_names import composed
 from wsoup.disk.files import read_text, shown
 
 EXPECTED = "one class name per line, perhaps after a folder's name and a tab"
@@ -67,10 +68,10 @@ def of_folders(path: str | Path, *, folders: Sequence[str]) -> list[str]:
     classes = read_names(path)
     by_folder: dict[str, list[NamedClass]] = {}
     for each in classes:
-        by_folder.setdefault(each.key, []).append(each)
+        by_folder.setdefault(composed(each.key), []).append(each)
     names = []
     for folder in folders:
-        lines = by_folder.get(folder, [])
+        lines = by_folder.get(composed(folder), [])
         if not lines:
             raise _no_line(path, folder=folder, classes=classes)
         if len(lines) > 1:

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wsoup.base.errors import DataError
-from wsoup.datasets.walk import SPLIT_FOLDERS, has_photos, holds_photos_itself, require_folder, subfolders
+from wsoup.datasets.walk import (
+    SPLIT_FOLDERS,
+    broken_links,
+    has_photos,
+    holds_photos_itself,
+    require_folder,
+    subfolders,
+)
 
 WORDS = {
     "train": "train",
@@ -32,11 +39,6 @@ WITHOUT_MEANING = {"set", "data", "dataset", "split", "images", "image", "imgs",
 """Words beside them that say nothing."""
 OF_PHOTOS = {"images", "image", "imgs", "img", "jpegimages", "photos", "pictures", "jpg", "jpeg"}
 """Names, in lower case, of the one folder in which downloaded datasets keep all photos, or all of a class."""
-BESIDE_PHOTOS = {
-    *("annotations", "annotation", "labels", "masks", "mask", "segmentations", "segmentation", "trimaps", "xmls"),
-    *("attributes", "parts", "meta", "metadata", "lists", "devkit", "bounding_boxes", "bboxes", "imagesets", "docs"),
-}
-"""Names of folders beside it, which are no classes."""
 
 
 @dataclass(frozen=True)
@@ -84,10 +86,11 @@ def shape_of(root: str | Path) -> Shape:
 
     Raises:
         MissingError: no such folder.
-        DataError: two folders are the same split.
+        DataError: two folders are the same split, or a split is a link that leads nowhere.
     """
     base = require_folder(root)
     top = subfolders(base)
+    _check_links(base, top=top)
     named = _named_like_splits(top)
     splits: dict[str, Path] = {}
     without_classes: dict[str, Path] = {}
@@ -110,6 +113,17 @@ def shape_of(root: str | Path) -> Shape:
         return Shape(base, {}, {}, ())
     used = {folder.relative_to(base).parts[0] for folder in [*splits.values(), *without_classes.values()]}
     return Shape(base, splits, without_classes, [name for name in top if name not in used])
+
+
+def _check_links(base: Path, *, top: Sequence[str]) -> None:
+    """Refuse a folder that is a split by its name, and a link that leads nowhere: others would be tested on."""
+    broken = broken_links(base)
+    if not broken:
+        return
+    for names in _named_like_splits([*top, *broken]).values():
+        for name in names:
+            if name in broken:
+                raise DataError(f"{base / name} is a link that leads nowhere; repair or remove it")
 
 
 def _named_like_splits(names: Sequence[str]) -> dict[str, list[str]]:
@@ -164,61 +178,3 @@ def _without_own_classes(splits: Mapping[str, Path]) -> dict[str, Path]:
         if split != "train" and len(inner) == 1 and inner[0].casefold() in OF_PHOTOS and inner[0] not in classes:
             flat[split] = folder
     return flat
-
-
-def check_classes(images_of: Mapping[str, Sequence[str]], *, base: Path) -> None:
-    """Refuse class folders that are more probably parts of a dataset, or hold the classes themselves.
-
-    Args:
-        images_of: photos of each class folder, of all splits, relative to it.
-        base: the folder, for messages.
-
-    Raises:
-        DataError: says which folders, and what to do.
-    """
-    names = list(images_of)
-    of_photos = [name for name in names if name.casefold() in OF_PHOTOS]
-    others = [name for name in names if name.casefold() in BESIDE_PHOTOS]
-    if of_photos and others and len(names) == len(of_photos) + len(others):
-        step = "write a list of the photos with their classes (docs/datasets.md)"
-        if _first_folders(images_of[of_photos[0]]):
-            step = f"name {base / of_photos[0]}"
-        raise DataError(f"{base}: {of_photos[0]}/ and {others[0]}/ are parts of a dataset and not classes; {step}")
-    inner = {name: _first_folders(paths) for name, paths in images_of.items()}
-    n_nested = sum(path.count("/") > 0 for paths in images_of.values() for path in paths)
-    n_photos = sum(map(len, images_of.values()))
-    different = set().union(*inner.values())
-    if len(names) < 2 or len(different) < 2 or 2 * n_nested <= n_photos:
-        return
-    shared = {name for name in different if sum(name in folders for folders in inner.values()) > 1}
-    if 2 * len(shared) >= len(different):
-        return
-    holding = [name for name in names if inner[name]]
-    shown = ", ".join(f"{name}/{min(inner[name])}/" for name in holding[:3])
-    raise DataError(
-        f"{base}: photos lie two folders deep, as in {shown}, so it is not clear which folders are the classes; put "
-        f"each class's photos into one folder, or, if {holding[0]!r} is a class, name the classes in a file "
-        f"({holding[0]}, a tab, class name on a line)"
-    )
-
-
-def nested_classes(images_of: Mapping[str, Sequence[str]]) -> str:
-    """A line on photos in folders of class folders, which count to the class; "" if there are none."""
-    nested = {}
-    for name, paths in images_of.items():
-        n_photos = sum("/" in path for path in paths)
-        if n_photos:
-            nested[name] = n_photos
-    if not nested:
-        return ""
-    name = next(iter(nested))
-    folder = min(_first_folders(images_of[name]))
-    return (
-        f"{len(nested):,} of {len(images_of):,} class folders hold folders, whose {sum(nested.values()):,} photos "
-        f"count to the class: {name}/{folder}/ to {name!r}"
-    )
-
-
-def _first_folders(paths: Sequence[str]) -> set[str]:
-    """Names of the folders directly below a class folder that hold photos."""
-    return {path.partition("/")[0] for path in paths if "/" in path}

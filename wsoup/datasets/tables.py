@@ -12,9 +12,11 @@ from pathlib import Path
 
 from wsoup.base import remote
 from wsoup.base.errors import DataError, MissingError
-from wsoup.datasets.cells import Cells, folded, read_cells
+from wsoup.base.folder_names import forms_line
+from wsoup.datasets.cells import Cells, folded
 from wsoup.datasets.list_classes import classes_of
 from wsoup.datasets.listing import Listing, in_splits, relative, some, split_name
+from wsoup.datasets.lists import read_cells
 from wsoup.datasets.names_file import read_names
 from wsoup.datasets.walk import SPLIT_FOLDERS, require_folder
 
@@ -58,6 +60,7 @@ def listing_of(
     classes = classes_of(cells, named=named, named_in=class_names or "", read_rows=read_rows)
     if not read_rows:
         raise DataError(_no_split(splits, wanted=wanted, origin=cells.origin))
+    forms = forms_line({*cells.of(cells.roles.label), *cells.of(cells.roles.class_name)})
     images: dict[str, list[tuple[str, int]]] = {}
     paths = _paths(cells, read_rows, root=root)
     for i, image in zip(read_rows, paths, strict=True):
@@ -68,7 +71,7 @@ def listing_of(
         in_splits(images),
         origin=cells.origin,
         names_may_repeat=classes.may_repeat,
-        notes=_left_out(splits, wanted=wanted),
+        notes=[*_left_out(splits, wanted=wanted), *([forms] if forms else [])],
     )
 
 

@@ -1,15 +1,17 @@
 """Folders of images and text files of class names, as several layouts read them."""
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from wsoup.base.errors import DataError, MissingError
 from wsoup.core.prompts import clean_class_name
-from wsoup.datasets.listing import IMAGE_SUFFIXES, Split, some
-from wsoup.datasets.photo_files import ending, is_hidden, is_photo
+from wsoup.datasets.listing import Split, some
+from wsoup.datasets.photo_files import ending, image_suffixes, is_hidden, is_photo
 from wsoup.disk.files import read_text, reason_of, regular_file, shown
 
 SPLIT_FOLDERS = ("train", "val", "test")
@@ -45,31 +47,35 @@ def list_split(base: Path, *, folder: Path, classes: Sequence[str]) -> Split:
     """All images under folder/<class>, labelled by the position of the class in `classes`.
 
     Raises:
-        DataError: a class folder without images.
+        DataError: a class folder without images, or with a link that leads nowhere.
     """
     images_of = {}
     for name in classes:
         if (folder / name).is_dir():
-            images_of[name] = sorted(images_below(folder / name))
+            contents = contents_of(folder / name)
+            if contents.broken:
+                raise DataError(f"{folder / name / contents.broken[0]} is a broken symbolic link; repair or remove it")
+            images_of[name] = contents.images
             if not images_of[name]:
                 raise DataError(f"{folder / name} holds no images; add some or remove the folder")
-    return split_of_folders(images_of, classes=classes, prefix=prefix_of(base, folder))
+    return split_of_folders(images_of, classes=[[name] for name in classes], prefix=prefix_of(base, folder))
 
 
-def split_of_folders(images_of: Mapping[str, Sequence[str]], *, classes: Sequence[str], prefix: str) -> Split:
+def split_of_folders(images_of: Mapping[str, Sequence[str]], *, classes: Sequence[Sequence[str]], prefix: str) -> Split:
     """The split of the images of each class folder, which are named relative to it.
 
     Args:
         images_of: by class folder; none of a class that is missing.
-        classes: class folders in label order.
+        classes: the folders of each class in label order, of which there is one but for Unicode forms.
         prefix: of the class folders, as `prefix_of` gives it.
     """
     paths: list[str] = []
     counts = np.zeros(len(classes), dtype=np.int64)
-    for label, name in enumerate(classes):
-        images = images_of.get(name, ())
-        paths.extend(f"{prefix}{name}/{image}" for image in images)
-        counts[label] = len(images)
+    for label, folders in enumerate(classes):
+        for name in folders:
+            images = images_of.get(name, ())
+            paths.extend(f"{prefix}{name}/{image}" for image in images)
+            counts[label] += len(images)
     labels = np.arange(len(classes), dtype=np.int64)
     return Split(paths, np.repeat(labels, counts))
 
@@ -123,29 +129,76 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
         raise DataError(f"{shown(str(folder))} cannot be listed ({reason_of(error)}); repair or remove it") from None
 
 
-def images_below(folder: Path, *, depth: int = 0) -> Iterator[str]:
-    """Paths of the images below a folder, relative to it; `depth` is that of the folder below a class folder."""
+class Contents(NamedTuple):
+    """The files below a folder.
+
+    Attributes:
+        images: paths of the photos relative to the folder, sorted.
+        others: how many files are no photos, by their ending.
+        broken: paths of links that lead nowhere.
+    """
+
+    images: list[str]
+    others: Counter[str]
+    broken: list[str]
+
+
+def contents_of(folder: Path) -> Contents:
+    """All files below a folder.
+
+    Raises:
+        DataError: a loop of links, a folder that cannot be listed, or something named like a photo that is no file.
+    """
+    contents = Contents([], Counter(), [])
+    for path, kind in _files_below(folder):
+        if kind == "photo":
+            contents.images.append(path)
+        elif kind == "broken":
+            contents.broken.append(path)
+        else:
+            contents.others[ending(path)] += 1
+    contents.images.sort()
+    return contents
+
+
+Kind = Literal["photo", "other", "broken"]
+
+
+def _files_below(folder: Path, *, depth: int = 0) -> Iterator[tuple[str, Kind]]:
+    """Paths of the files below a folder, relative to it; `depth` is that of the folder below a class folder."""
     if depth > MAX_DEPTH:
         raise DataError(
             f"{shown(str(folder))} lies more than {MAX_DEPTH} folders deep; move the images up, or remove a link "
             "that leads back"
         )
     for entry in _entries(folder):
-        if ending(entry.name) in IMAGE_SUFFIXES:
+        if _is_broken(entry):
+            yield entry.name, "broken"
+        elif ending(entry.name) in image_suffixes():
             # The directory entry itself says what most files are, without a call to the system for each.
             if not entry.is_file(follow_symlinks=False):
                 regular_file(entry.path)
-            yield entry.name
+            yield entry.name, "photo"
         elif os.path.isdir(entry.path):
-            for path in images_below(Path(entry.path), depth=depth + 1):
-                yield f"{entry.name}/{path}"
-        elif is_photo(entry.path):
-            yield entry.name
+            for path, kind in _files_below(Path(entry.path), depth=depth + 1):
+                yield f"{entry.name}/{path}", kind
+        else:
+            yield entry.name, "photo" if is_photo(entry.path) else "other"
+
+
+def _is_broken(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry is a link that leads nowhere, as git-annex keeps one for each file without content."""
+    return entry.is_symlink() and not os.path.exists(entry.path)
+
+
+def broken_links(folder: Path) -> list[str]:
+    """Sorted names of the links in a folder itself that lead nowhere."""
+    return sorted(entry.name for entry in _entries(folder) if _is_broken(entry))
 
 
 def has_photos(folder: Path) -> bool:
     """Whether there is a photo in a folder or below."""
-    return folder.is_dir() and next(images_below(folder), None) is not None
+    return folder.is_dir() and any(kind == "photo" for _, kind in _files_below(folder))
 
 
 def holds_photos_itself(folder: Path) -> bool:

@@ -5,8 +5,9 @@ these import when they run. The digest is of their syntax trees without comments
 of errors, so only a changed meaning counts. Stage `code` writes the digests of all stages to artifacts/code.yaml, which
 dvc.yaml names.
 
-`NOT_FOLLOWED` lists the modules that stages import and that change no result. An ``__init__.py`` holds only a
-docstring, so it does not count; nor does an import under ``if TYPE_CHECKING``, which is never executed.
+`NOT_FOLLOWED` lists the modules that stages import or begin with, and that change no result. The ``__init__.py`` of a
+room holds only a docstring, so it does not count; nor does an import under ``if TYPE_CHECKING``, which is never
+executed. A module is followed by its name, so no import may stop at a room or at the public face (a test of the house).
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ ROOT = Path(__file__).parents[2]
 """The folder of this wsoup: a checkout, or where packages are installed."""
 ALL_KINDS = "wsoup/search/grow/all_kinds.py"
 NOT_FOLLOWED = {
+    "stages/__main__.py": "starts a stage",
+    "wsoup/__init__.py": "the public face; sets how threads wait",
     "wsoup/base/arguments.py": "refuses arguments of the wrong type",
     "wsoup/base/arrays.py": "takes arrays of users, which no stage has",
     "wsoup/base/errors.py": "words of errors",
@@ -36,7 +39,7 @@ NOT_FOLLOWED = {
     "wsoup/base/remote.py": "opens URLs; what is read is checked by the reader",
     "wsoup/base/validation.py": "refuses values, and suggests the nearest name",
     "wsoup/pipeline/params.py": "refuses params whose sections do not agree",
-    "wsoup/pipeline/preflight.py": "refuses what would stop a later stage",
+    "wsoup/pipeline/checks/preflight.py": "refuses what would stop a later stage",
     "wsoup/pipeline/stage.py": "runs a stage: its command line, its lock, its checks",
     "wsoup/runtime/ending.py": "ends a process",
     "wsoup/runtime/memory.py": "gives memory back",
@@ -46,7 +49,8 @@ NOT_FOLLOWED = {
     "wsoup/runtime/work.py": "runs shards here or on Ray, which may not change a result",
     ALL_KINDS: "lists the kinds of soup: an edit of one would run the soups of all",
 }
-"""Modules that stages import and that decide no result, with the reason."""
+"""Modules that decide no result, with the reason; besides these two and the list of kinds, in `UNDECIDING` rooms."""
+UNDECIDING = ("wsoup/base", "wsoup/pipeline", "wsoup/runtime")
 DECIDING = {
     "torch": ("torch",),
     "open_clip": ("open_clip_torch", "torchvision", "pillow"),
@@ -89,7 +93,7 @@ def _read(path: Path, modified: int, size: int) -> Source:
         known[key] = _parsed(content, path=path)
     _used.add(key)
     names, packages, meaning = known[key]
-    files = {_module_file(name) for name in names}
+    files = {_module_file(name, beside=path) for name in names}
     return Source(frozenset(file for file in files if file is not None), frozenset(packages), meaning)
 
 
@@ -115,20 +119,29 @@ def _parsed(content: bytes, *, path: Path) -> parsed.Parsed:
         raise DataError(f"{path}, line {error.lineno}: {error.msg}; mend it, then run the stage again") from None
     of_wsoup: set[str] = set()
     packages: set[str] = set()
-    for statement in _executed(tree.body):
-        names: list[str] = []
-        if isinstance(statement, ast.Import):
-            names = [alias.name for alias in statement.names]
-        elif isinstance(statement, ast.ImportFrom) and statement.module and statement.level == 0:
-            # Of `from a import b`, b may be a module or a name inside a.
-            names = [statement.module]
-            names += [f"{statement.module}.{alias.name}" for alias in statement.names]
-        for name in names:
-            package = name.split(".")[0]
+    for name in _imported(tree):
+        package = name.split(".")[0]
+        if package:
             packages.add(package)
-            if package == "wsoup":
-                of_wsoup.add(name)
+        if package in ("wsoup", ""):
+            of_wsoup.add(name)
     return parsed.Parsed(sorted(of_wsoup), sorted(packages), _meaning(tree))
+
+
+def _imported(tree: ast.Module) -> Iterator[str]:
+    """Names of modules, and of what may be one; a relative name begins with its dots."""
+    for statement in _executed(tree.body):
+        if isinstance(statement, ast.Import):
+            for alias in statement.names:
+                yield alias.name
+        elif isinstance(statement, ast.ImportFrom):
+            room = "." * statement.level
+            if statement.module:
+                yield f"{room}{statement.module}"
+                room += f"{statement.module}."
+            # Of `from a import b`, b may be a module or a name inside a.
+            for alias in statement.names:
+                yield f"{room}{alias.name}"
 
 
 def _executed(statements: Iterable[ast.AST]) -> Iterator[ast.AST]:
@@ -145,10 +158,13 @@ def _is_for_type_checkers(statement: ast.AST) -> bool:
     return isinstance(statement, ast.If) and ast.unparse(statement.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
 
 
-def _module_file(name: str) -> Path | None:
-    """wsoup.a.b -> its file; None for a package or a name inside a module."""
+def _module_file(name: str, *, beside: Path) -> Path | None:
+    """wsoup.a.b, or ..a.b in the file `beside`, -> its file; None for a package or a name inside a module."""
+    inner = name.lstrip(".")
+    level = len(name) - len(inner)
+    folder = beside.parents[level - 1] if level else ROOT
     # Asked of four thousand names by each command that compares code, so as a text: most are no module.
-    file = f"{ROOT}/{name.replace('.', '/')}.py"
+    file = f"{folder}/{inner.replace('.', '/')}.py"
     return Path(file) if os.path.isfile(file) else None
 
 
@@ -200,7 +216,7 @@ def digest(files: Iterable[Path]) -> str:
     """A digest of the names of some files and of what they mean."""
     meanings = {_name(file): source(file).meaning for file in files}
     lines = [f"{name} {meanings[name]}\n" for name in sorted(meanings)]
-    return _short_digest("".join(lines))
+    return short_digest("".join(lines))
 
 
 def _name(file: Path) -> str:
@@ -220,7 +236,7 @@ def meaning(text: str) -> str:
 
 
 def _meaning(tree: ast.AST) -> str:
-    return _short_digest(repr(_plain(tree)))
+    return short_digest(repr(_plain(tree)))
 
 
 def _plain(node: object) -> object:
@@ -252,7 +268,8 @@ def _is_string(node: ast.expr) -> bool:
     return isinstance(node, ast.JoinedStr)
 
 
-def _short_digest(text: str) -> str:
+def short_digest(text: str) -> str:
+    """The first 16 hex digits of a text's SHA-256."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

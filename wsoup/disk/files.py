@@ -7,6 +7,7 @@ ones are opened: a FIFO would block for ever, and ``/dev/zero`` has no end.
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,6 +30,10 @@ MOST_UNPACKED = 8
 FORMULAS = (*"=+-@\t\r\n", *"＝＋－＠")
 """Characters that start a formula in a spreadsheet, also in full width; after an apostrophe they are text."""
 
+CONTROLS = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+"""Control characters but for line breaks and tabs, and those that turn text round, hide it or break its lines."""
 _KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a FIFO",
@@ -47,6 +52,15 @@ def shown(path: str) -> str:
     a/1.jpg two\nlines.jpg
     """
     return path if path.isprintable() else repr(path)[1:-1]
+
+
+def tamed(text: str) -> str:
+    r"""A text for a file: what a terminal would obey or turn round is escaped, but line breaks and tabs are kept.
+
+    >>> print(tamed("\x1b[31mred\x07\r"), tamed("a\u202eb"), tamed("Größe"))
+    \x1b[31mred\x07\r a\u202eb Größe
+    """
+    return CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def defused(text: str) -> str:
@@ -222,11 +236,9 @@ class Artifacts:
 
     Attributes:
         root: the run's folder.
-        finetuned: the folder of finetuned models, where it is not among the others (`wsoup.pipeline.ahead`).
     """
 
     root: Path = Path()
-    finetuned: Path | None = None
 
     @property
     def folder(self) -> Path:
@@ -258,6 +270,11 @@ class Artifacts:
         return self.pools / f"{name}.txt"
 
     @property
+    def templates(self) -> Path:
+        """Lists of prompt templates to evaluate."""
+        return self.folder / "templates.json"
+
+    @property
     def evaluated(self) -> Path:
         """The datasets and soups to evaluate, and each dataset's GPT descriptors by its own class names."""
         return self.folder / "evaluated.json"
@@ -281,7 +298,7 @@ class Artifacts:
 
     def tuned(self, method: str, *, seed: int) -> Path:
         """The folder of one finetuned model."""
-        finetuned = self.finetuned or self.folder / "finetuned"
+        finetuned = self.folder / "finetuned"
         return finetuned / method / f"seed{seed}"
 
     def head(self, name: str, *, seed: int) -> Path:

@@ -54,8 +54,16 @@ def write_json(path: str | Path, value: Any) -> None:
         write_bytes(path, text.encode())
 
 
-def read_json(path: str | Path, *, largest: int = LARGEST_FILE) -> Any:
+AGAIN = "make it again with `dvc repro`"
+
+
+def read_json(path: str | Path, *, largest: int = LARGEST_FILE, step: str = AGAIN) -> Any:
     """Read a JSON file; a path may be a URL.
+
+    Args:
+        path: the file.
+        largest: bytes.
+        step: what to do about a file that is not JSON.
 
     Raises:
         MissingError: no such file.
@@ -67,9 +75,7 @@ def read_json(path: str | Path, *, largest: int = LARGEST_FILE) -> Any:
     except WsoupError:
         raise
     except ValueError as error:
-        raise MismatchError(
-            f"{path} is not JSON ({one_line(error, limit=200)}); make it again with `dvc repro`"
-        ) from None
+        raise MismatchError(f"{path} is not JSON ({one_line(error, limit=200)}); {step}") from None
 
 
 def write_checked_object(path: str | Path, value: Mapping[str, Any]) -> None:
@@ -206,16 +212,20 @@ def _reading_parquet(path: str | Path) -> Iterator[Any]:
 # ------------------------------------------------------------------------------------------------ arrays, hashes
 
 
-def check_encoder(actual: Mapping[str, object], *, expected: Mapping[str, object], where: str | Path) -> None:
-    """Raise MismatchError, naming both, unless the two encoder ids are equal."""
+def check_encoder(
+    actual: Mapping[str, object],
+    *,
+    expected: Mapping[str, object],
+    where: str | Path,
+    step: str = "run `dvc repro` to make it again",
+) -> None:
+    """Raise MismatchError, naming both, unless the two encoder ids are equal; `step` is what to do about it."""
     if dict(actual) != dict(expected):
         pairs = []
         for key in sorted({*actual, *expected}):
             if actual.get(key) != expected.get(key):
                 pairs.append(f"{key}: {actual.get(key)!r}, expected {expected.get(key)!r}")
-        raise MismatchError(
-            f"{where} was made with another encoder ({', '.join(pairs)}); run `dvc repro` to make it again"
-        )
+        raise MismatchError(f"{where} was made with another encoder ({', '.join(pairs)}); {step}")
 
 
 def pack_arrays(arrays: Mapping[str, np.ndarray], *, metadata: Mapping[str, str] | None = None) -> bytes:

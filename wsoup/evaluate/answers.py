@@ -13,11 +13,12 @@ import torch
 from torch import Tensor
 
 from wsoup.core.alignment import mean_cosines
+from wsoup.core.calibration import Calibration
 from wsoup.core.class_texts import ClassTexts
 from wsoup.core.modes import MODES, Mode
 from wsoup.core.scoring import Scores, classifiers_at_once, suited_to
 from wsoup.evaluate.right import all_seeds, random_beside
-from wsoup.evaluate.rows import BASELINES, CLASS_NAME, CUPL, ENSEMBLE, GPT, Row, row_name
+from wsoup.evaluate.rows import BASELINES, CLASS_NAME, CUPL, ENSEMBLE, GPT, TEMPLATES, Row, row_name
 from wsoup.evaluate.testsets import TestSet
 
 
@@ -28,6 +29,7 @@ class InMode:
     Attributes:
         right_by_class: correct images of each class, (R, C) int64.
         alignment, uniformity: of each row (`wsoup.core.alignment.mean_cosines`).
+        calibration_error, log_likelihood: of each row (`wsoup.core.calibration`).
         right: which images a row gets right (`wsoup.evaluate.right.right_by_row`), by its position; of the judged rows.
         predicted: labels that a row predicts, (N,) int32, by its position; of the shown rows.
     """
@@ -35,6 +37,8 @@ class InMode:
     right_by_class: Tensor
     alignment: Sequence[float]
     uniformity: Sequence[float]
+    calibration_error: Sequence[float]
+    log_likelihood: Sequence[float]
     right: Mapping[int, bytes]
     predicted: Mapping[int, np.ndarray]
 
@@ -63,16 +67,26 @@ class _Tally:
         means: R mean text features of the classes, (C, D) each.
         mode: how they are used.
         n_images: N.
+        logit_scale: of the model.
         judged: positions of classifiers of which it is kept which images they get right.
         shown: positions of classifiers of which it is kept what they predict.
     """
 
     def __init__(
-        self, means: Sequence[Tensor], *, mode: Mode, n_images: int, judged: Sequence[int], shown: Sequence[int]
+        self,
+        means: Sequence[Tensor],
+        *,
+        mode: Mode,
+        n_images: int,
+        logit_scale: float,
+        judged: Sequence[int],
+        shown: Sequence[int],
     ) -> None:
         self.means = means
         self.mode = mode
         self.n_images = n_images
+        self.logit_scale = logit_scale
+        self.calibration = Calibration(len(means), device=means[0].device)
         self.n_classes = len(means[0])
         self.right_by_class = torch.zeros(len(means), self.n_classes, dtype=torch.int64, device=means[0].device)
         # Made at once: a small result kept from every block would keep malloc from using the block's memory again.
@@ -83,7 +97,9 @@ class _Tally:
         """Count the images of a block: features (n, D), labels (n,), and their place among all."""
         together = classifiers_at_once(self.n_classes, at_once=suited_to(images.device))
         for start in range(0, len(self.means), together):
-            predicted = Scores(images, self._classifiers(slice(start, start + together))).predicted()  # (r, n)
+            scores = Scores(images, self._classifiers(slice(start, start + together)))
+            predicted, made = scores.answers(labels, logit_scale=self.logit_scale)  # (r, n)
+            self.calibration.add(made, right=predicted == labels, first=start)
             for r, of_row in enumerate(predicted, start=start):
                 self._add_row(r, of_row, labels, block)
 
@@ -111,13 +127,22 @@ class _Tally:
             alignment.append(float(own))
             uniformity.append(float(others))
         packed = {r: bits.tobytes() for r, bits in self.right.items()}
-        return InMode(self.right_by_class.cpu(), alignment, uniformity, packed, self.predicted)
+        return InMode(
+            self.right_by_class.cpu(),
+            alignment,
+            uniformity,
+            self.calibration.errors(self.n_images),
+            self.calibration.log_likelihoods(self.n_images),
+            packed,
+            self.predicted,
+        )
 
 
 def answer(
     rows: Sequence[tuple[Row, Tensor]],
     *,
     test: TestSet,
+    logit_scale: float,
     soups: Sequence[str] = (),
     drawn: int | None = None,
     shown: Sequence[Row] = (),
@@ -127,6 +152,7 @@ def answer(
     Args:
         rows: R rows, each with the mean text features (C, D) of the dataset's classes.
         test: the dataset.
+        logit_scale: of the model: cosines times this are logits.
         soups: names of soups that are judged: of their rows, and of class name, templates, GPT descriptors and CuPL, it
             is kept which images are right.
         drawn: number of texts in a judged row of a baseline that is drawn; None judges none of these.
@@ -139,7 +165,9 @@ def answer(
     places = [only_rows.index(row) for row in shown]
     tallies: dict[Mode, _Tally] = {}
     for mode in MODES:
-        tallies[mode] = _Tally(means, mode=mode, n_images=n_images, judged=judged, shown=places)
+        tallies[mode] = _Tally(
+            means, mode=mode, n_images=n_images, logit_scale=logit_scale, judged=judged, shown=places
+        )
     sums = torch.zeros(means[0].shape, dtype=torch.float64, device=means[0].device)
     for block, images in test.blocks():
         labels = test.labels[block]
@@ -157,7 +185,8 @@ def judged_rows(rows: Sequence[Row], *, soups: Sequence[str], drawn: int | None 
     Baselines that are drawn have the size that tables show, `drawn`: more of their texts are evaluated for the curves.
     """
     drawn_names = {method.name for method in BASELINES if method.drawn}
-    names = {CLASS_NAME.name, ENSEMBLE.name, GPT.name, CUPL.name, *drawn_names}
+    lists = {row.method for row in rows if row.method.endswith(TEMPLATES)}
+    names = {CLASS_NAME.name, ENSEMBLE.name, GPT.name, CUPL.name, *lists, *drawn_names}
     for name in soups:
         names |= {row_name(name), random_beside(name), all_seeds(name)}
     return at_table_size(rows, methods=names, drawn=drawn)

@@ -103,7 +103,8 @@ def waffle(
             groups = []
             for group in drawn:
                 groups.append("".join(characters[j] for j in group))
-            noise = ", ".join(groups)
+            # These two characters together would make the text a template.
+            noise = ", ".join(groups).replace("{}", "}{")
         texts.append(f", {sentence(noise)}")
     return texts
 

@@ -27,6 +27,8 @@ from wsoup.evaluate.rows import Row
 from wsoup.evaluate.testsets import ClassPrompts, TestSet
 from wsoup.runtime.work import finish_by_key
 from wsoup.texts.encoder import PromptEncoder
+from wsoup.texts.templates import template_blocks
+from wsoup.towers.logit_scale import logit_scale_of
 from wsoup.towers.run import Run
 
 CLASS_PROMPTS = 1024
@@ -57,6 +59,7 @@ class Classifiers:
         position: of each of these texts.
         by_class: rows with prompts by class, and the features of those.
         weighed: the rows of which the features of every text are kept.
+        logit_scale: of the model that encoded the texts.
     """
 
     rows: Sequence[Row]
@@ -66,6 +69,7 @@ class Classifiers:
     position: Mapping[str, int]
     by_class: Sequence[tuple[Row, Encoded]]
     weighed: Sequence[Row]
+    logit_scale: float
 
     def of(self, test: TestSet) -> list[tuple[Row, Tensor]]:
         """The rows of one dataset, each with the mean text features of its classes (C, D)."""
@@ -112,6 +116,7 @@ class TextPlan:
         by_class: rows with prompts by class.
         position: of each text whose features are kept.
         weighed: the rows of which the features of every text are kept.
+        logit_scale: of the model that encodes the texts.
         parts: blocks of class prompts in their order, then each of `by_class`.
     """
 
@@ -120,6 +125,7 @@ class TextPlan:
     by_class: Sequence[Row]
     position: Mapping[str, int]
     weighed: Sequence[Row]
+    logit_scale: float
     parts: Mapping[PartKey, Part]
 
     def shards(self, run: Run) -> dict[PartKey, Shard]:
@@ -151,6 +157,7 @@ class TextPlan:
             position=self.position,
             by_class=list(zip(self.by_class, singles, strict=True)),
             weighed=self.weighed,
+            logit_scale=self.logit_scale,
         )
 
 
@@ -181,14 +188,17 @@ def plan_texts(
     position = {text: i for i, text in enumerate(kept)}
     parts: dict[PartKey, Part] = {}
     for start in range(0, len(classes.stems), CLASS_PROMPTS):
-        stems = classes.stems[start : start + CLASS_PROMPTS]
-        compute = partial(mean_of_stems, shared, stems=stems, kept=position, text_encoder=text_encoder)
-        parts["stems", start] = Part([deciding, stems, kept], compute)
+        block = slice(start, start + CLASS_PROMPTS)
+        stems = classes.stems[block]
+        names = classes.names[block]
+        compute = partial(mean_of_stems, shared, stems=stems, names=names, kept=position, text_encoder=text_encoder)
+        parts["stems", start] = Part([deciding, stems, names, kept], compute)
     for r, row in enumerate(by_class):
         keeps = row in weighed
         compute = partial(mean_prompts, row, keeps=keeps, text_encoder=text_encoder)
         parts["row", r] = Part([list(row.prompts), keeps], compute)
-    return TextPlan(shared, classes, by_class, position, weighed, parts)
+    scale = logit_scale_of(text_encoder.model)
+    return TextPlan(shared, classes, by_class, position, weighed, scale, parts)
 
 
 def mean_texts(
@@ -226,21 +236,72 @@ def _packed(compute: Callable[[], Encoded]) -> bytes:
 
 
 def mean_of_stems(
-    rows: Sequence[Row], *, stems: Sequence[str], kept: Mapping[str, int], text_encoder: PromptEncoder
+    rows: Sequence[Row],
+    *,
+    stems: Sequence[str],
+    names: Sequence[str],
+    kept: Mapping[str, int],
+    text_encoder: PromptEncoder,
 ) -> Encoded:
-    """Mean text features of R rows with each of S class prompts, and the features of the kept texts at no offset."""
+    """Mean text features of R rows with each of S class prompts, and the features of the kept texts at no offset.
+
+    Args:
+        rows: R rows with shared texts.
+        stems: S class prompts without their final period.
+        names: the class name in each, for texts that are templates themselves.
+        kept: position among the kept texts of each that is kept.
+        text_encoder: encodes the texts.
+    """
     means: Tensor | None = None
     members: Tensor | None = None
+    for texts, weights, blocks, keeps in _passes(rows, stems=stems, names=names, text_encoder=text_encoder):
+        users = weights.any(dim=1).nonzero()[:, 0].tolist()
+        shares = weights[users]
+        for where, block in blocks:
+            # Only the first block says how large features are, and on which device.
+            if means is None or members is None:
+                means = block.new_zeros(len(rows), *block.shape[1:])
+                members = block.new_zeros(len(kept), *block.shape[1:])
+            if keeps:
+                _keep(block, texts[where], kept=kept, members=members)
+            added = shares[:, where].to(block.device) @ block.flatten(1)  # (users, S * D)
+            means[users] += added.view(len(users), *block.shape[1:])
+    if means is None or members is None:
+        nothing = torch.zeros(0, len(stems), 0)
+        return Encoded(nothing, nothing)
+    return Encoded(means, members)
+
+
+class _Pass(NamedTuple):
+    """Texts of one form at one offset.
+
+    Attributes:
+        texts: P texts, sorted, so that neighbours share prefixes, which are encoded once.
+        weights: (R, P) share of each in the mean of each row.
+        blocks: their features with every class, (n, S, D) each, and where each block stands.
+        keeps: whether these are the features that are kept of texts.
+    """
+
+    texts: list[str]
+    weights: Tensor
+    blocks: Iterator[tuple[slice, Tensor]]
+    keeps: bool
+
+
+def _passes(
+    rows: Sequence[Row], *, stems: Sequence[str], names: Sequence[str], text_encoder: PromptEncoder
+) -> Iterator[_Pass]:
+    """All texts of the rows: those after a class name by their offset, then templates, which have none."""
     offsets: set[int] = set().union(*(row.offsets for row in rows))
     for offset in sorted(offsets):
-        users = [r for r, row in enumerate(rows) if offset in row.offsets]
-        distinct: set[str] = set().union(*(rows[r].texts for r in users))
-        # Sorted, so that neighbouring texts share prefixes, which are encoded once.
-        texts = sorted(distinct)
-        weights = mean_weights([rows[r].texts for r in users], texts=texts)  # (users, P)
+        users = [row.texts if offset in row.offsets else () for row in rows]
+        distinct: set[str] = set().union(*users)
+        texts = sorted(text for text in distinct if not prompts.is_template(text))
+        if not texts:
+            continue
+        weights = mean_weights(users, texts=texts)
         # A row repeats its members at each of its offsets, and every repetition counts the same.
-        n_offsets = [[float(len(rows[r].offsets))] for r in users]
-        weights /= torch.tensor(n_offsets)
+        weights /= torch.tensor([[float(len(row.offsets))] for row in rows])
         if offset:  # null tokens follow the comma
             starts = prompts.with_comma(stems)
             endings = [prompts.after_comma(text, period=True) for text in texts]
@@ -248,20 +309,15 @@ def mean_of_stems(
             starts = list(stems)
             endings = [prompts.ending(text, period=True) for text in texts]
         # The first row's goes for all: params.yaml has one, and without an offset it means nothing.
-        formula = rows[users[0]].offset_formula
-        for where, block in text_encoder.grid_blocks(starts, endings, token_offset=offset, offset_formula=formula):
-            # Only the first block says how large features are, and on which device.
-            if means is None or members is None:
-                means = block.new_zeros(len(rows), *block.shape[1:])
-                members = block.new_zeros(len(kept), *block.shape[1:])
-            if not offset:
-                _keep(block, texts[where], kept=kept, members=members)
-            share = weights[:, where].to(block.device) @ block.flatten(1)  # (users, S * D)
-            means[users] += share.view(len(users), *block.shape[1:])
-    if means is None or members is None:
-        nothing = torch.zeros(0, len(stems), 0)
-        return Encoded(nothing, nothing)
-    return Encoded(means, members)
+        formula = next(row.offset_formula for row in rows if offset in row.offsets)
+        blocks = text_encoder.grid_blocks(starts, endings, token_offset=offset, offset_formula=formula)
+        yield _Pass(texts, weights, blocks, keeps=offset == 0)
+    groups = [row.texts for row in rows]
+    distinct = set().union(*groups)
+    templates = sorted(filter(prompts.is_template, distinct))
+    if templates:
+        blocks = template_blocks(text_encoder, templates, names)
+        yield _Pass(templates, mean_weights(groups, texts=templates), blocks, keeps=True)
 
 
 def _keep(block: Tensor, texts: Sequence[str], *, kept: Mapping[str, int], members: Tensor) -> None:
@@ -272,12 +328,16 @@ def _keep(block: Tensor, texts: Sequence[str], *, kept: Mapping[str, int], membe
 
 
 def mean_weights(groups: Sequence[Sequence[str]], *, texts: Sequence[str]) -> Tensor:
-    """Weights (G, P) that average P text features within each of G groups; a repeated text counts repeatedly."""
+    """Weights (G, P) that average text features within each of G groups, of the P texts that are given.
+
+    A repeated text counts repeatedly; the rest of a group counts as if it were given.
+    """
     position = {text: i for i, text in enumerate(texts)}
     weights = torch.zeros(len(groups), len(texts))
     for g, group in enumerate(groups):
         for text in group:
-            weights[g, position[text]] += 1.0 / len(group)
+            if text in position:
+                weights[g, position[text]] += 1.0 / len(group)
     return weights
 
 

@@ -11,7 +11,18 @@ from wsoup.core import prompts
 from wsoup.core.soup import Soup
 from wsoup.disk import store
 from wsoup.evaluate.params import EvaluateParams
-from wsoup.evaluate.rows import BASELINES, CUPL, GIVEN, Material, Method, Row, methods, row_name
+from wsoup.evaluate.rows import (
+    BASELINES,
+    CUPL,
+    GIVEN,
+    TEMPLATES,
+    Material,
+    Method,
+    Row,
+    methods,
+    row_name,
+    template_methods,
+)
 from wsoup.evaluate.testsets import TestSet
 from wsoup.search.pools.lists import read_pool
 from wsoup.search.pools.params import ALWAYS
@@ -58,7 +69,8 @@ def _sizes(method: Method, material: Material, *, params: EvaluateParams, seeds:
     smaller = sorted(m for m in sizes if m < len(whole.texts))
     rows = [replace(whole, texts=whole.texts[:m]) for m in smaller]
     rows.append(whole)
-    if method.offsets != "never":
+    # Null tokens go between a class name and the text after it, which a template does not have.
+    if method.offsets != "never" and not any(map(prompts.is_template, whole.texts)):
         rows += _with_offsets(shown, params=params)
     return rows
 
@@ -129,7 +141,8 @@ def class_rows(material: Material, tests: Sequence[TestSet]) -> list[Row]:
     """Rows with prompts by class for each dataset, omitting methods without prompts there."""
     rows = []
     for test in tests:
-        for method in BASELINES:
+        own = bool(material.own_templates)
+        for method in (*BASELINES, *template_methods(material.template_lists, own=own)):
             if method.prompts is None:
                 continue
             of_classes = method.prompts(material, test)
@@ -152,14 +165,20 @@ def check_rows(rows: Sequence[Row], *, tests: Sequence[TestSet], tokenizer: Toke
             if texts:
                 in_order = sorted(texts)
                 check_fits(
-                    in_order, stems=test.stems, tokenizer=tokenizer, origin=origin, step=step, token_offset=offset
+                    in_order,
+                    template=test.template,
+                    class_names=test.class_names,
+                    tokenizer=tokenizer,
+                    origin=origin,
+                    step=step,
+                    token_offset=offset,
                 )
         for row in rows:
             if row.dataset == test.name:
-                key = "sentences" if row.method == CUPL.name else "gpt_descriptors"
-                of_class_step = (
-                    f"shorten the name (datasets.{test.name}.class_names), or the text in datasets.{test.name}.{key}"
-                )
+                given = f"datasets.{test.name}.{'sentences' if row.method == CUPL.name else 'gpt_descriptors'}"
+                if row.method.endswith(TEMPLATES):
+                    given = "evaluate.templates"
+                of_class_step = f"shorten the name (datasets.{test.name}.class_names), or the text in {given}"
                 for name, of_class in zip(test.class_names, row.prompts, strict=True):
                     about = f"{origin}, class {name!r}, row {row.method}"
                     check_prompts(of_class, tokenizer=tokenizer, origin=about, step=of_class_step)

@@ -26,6 +26,8 @@ SCHEMA = pa.schema(
         *COUNTS,
         ("alignment", pa.float64()),  # `wsoup.core.alignment.mean_cosines`
         ("uniformity", pa.float64()),
+        ("calibration_error", pa.float64()),  # `wsoup.core.calibration`, at the model's logit scale
+        ("log_likelihood", pa.float64()),
     ]
 )
 
@@ -44,7 +46,15 @@ def answers_of(
     """
     answers = []
     for test in tests:
-        answers.append(answer(classifiers.of(test), test=test, soups=soups, drawn=drawn, shown=shown))
+        made = answer(
+            classifiers.of(test),
+            test=test,
+            logit_scale=classifiers.logit_scale,
+            soups=soups,
+            drawn=drawn,
+            shown=shown,
+        )
+        answers.append(made)
     return answers
 
 
@@ -95,6 +105,8 @@ def count(answers: Answers, *, sizes: Mapping[str, int]) -> Iterator[dict[str, o
                 "n_images": len(test.labels),
                 "alignment": in_mode.alignment[r],
                 "uniformity": in_mode.uniformity[r],
+                "calibration_error": in_mode.calibration_error[r],
+                "log_likelihood": in_mode.log_likelihood[r],
             }
             for seed in row.seeds:
                 yield {**line, "seed": seed}

@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from wsoup.base.errors import ParamsError
+from wsoup.base.validation import nearest
 from wsoup.core.modes import SEES_IMAGES, WEIGHINGS
 from wsoup.disk.files import PRETRAINED
-from wsoup.evaluate.rows import CLASS_NAME, GIVEN, Method, methods, shown_soup
+from wsoup.evaluate.rows import CLASS_NAME, GIVEN, TEMPLATES, Method, methods, shown_soup, template_method
 from wsoup.params.graph import Graph
 
 IMAGES = "artifacts/embeddings/pretrained"
@@ -66,6 +68,9 @@ def made_from(variant: str, row: str, *, params: Mapping[str, Any]) -> MadeFrom:
         variant: ``pretrained``, or the name of a finetuned method or a head.
         row: its name in the tables, such as ``word_soup_offsets``.
         params: sections `soups`, `finetune` and `heads` of params.yaml.
+
+    Raises:
+        ParamsError: no run with these soups has such a row.
     """
     soups = params.get("soups") or {}
     tuned = (params.get("finetune") or {}).get("methods") or {}
@@ -98,6 +103,11 @@ def made_from(variant: str, row: str, *, params: Mapping[str, Any]) -> MadeFrom:
             used[shown_soup(soups)] = None
     elif row == GIVEN:
         keys.append("evaluate.texts")
+    elif row.endswith(TEMPLATES):
+        keys += template_method(row.removesuffix(TEMPLATES)).keys
+    else:
+        known = [method.name for method in methods(list(soups))]
+        raise ParamsError(f"there is no row {row!r}; {nearest(row, known=known)}")
     used.pop(CLASS_NAME.name, None)
     outs += [f"artifacts/soups/{soup}" for soup in used]
     pools += tuple(str(soups[soup].get("pool")) for soup in used if soup in soups)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -9,10 +10,12 @@ from pydantic import Field, model_validator
 from wsoup.base.arguments import Flag
 from wsoup.core.modes import JudgedMode
 from wsoup.core.prompts import bare
-from wsoup.params.section import Name, NonNegativeInt, PositiveInt, Section, Text, check_stated
-from wsoup.search.pools.params import MemberCount, TextCount
+from wsoup.evaluate.rows import OWN_TEMPLATES, SIMPLE
+from wsoup.params.section import Name, NonNegativeInt, Place, PositiveInt, Section, Text, check_stated
+from wsoup.search.pools.params import LISTED_TEMPLATES, MemberCount, TextCount
 
 TokenCount = Annotated[NonNegativeInt, Field(le=1_000)]
+TemplateList = Annotated[Place, Field(description="A file of templates, or openai7, openai80 or simple.")]
 
 
 class SurveyParams(Section):
@@ -47,8 +50,12 @@ class EvaluateParams(Section):
     weighed: Flag
     """Also evaluate templates, random texts and soups with weighted texts: by AutoCLIP, from each image's own scores,
     and by ZPE, from a dataset's unlabelled images. Every text scores every image: for ImageNet, use a GPU."""
+    templates: dict[Name, TemplateList] = Field(default_factory=dict)
+    """Further rows of prompt templates by name: a file of templates (one a line, each with one {}; under
+    candidates.watch), or a list that comes with wsoup under its own name: openai7 (the seven that OpenAI selected),
+    openai80 (the row of `ensemble`), simple (the dataset's template alone)."""
     texts: Annotated[list[Text], Field(max_length=1000)]
-    """Texts of your own, such as "a type of pet", each evaluated alone."""
+    """Texts of your own, such as "a type of pet" or "art of the {}.", each evaluated alone."""
     survey: SurveyParams
     """Unselected texts (stage survey)."""
 
@@ -60,6 +67,39 @@ class EvaluateParams(Section):
         if len({bare(text) for text in self.texts}) < len(self.texts):
             raise ValueError(f"texts {self.texts} must name each text once")
         return self
+
+    @model_validator(mode="after")
+    def _lists_have_their_own_names(self) -> EvaluateParams:
+        for name, source in self.templates.items():
+            if name == OWN_TEMPLATES:
+                raise ValueError(
+                    f"templates: the name {name!r} is that of the row of the datasets' own (datasets.<name>.templates)"
+                )
+            listed = {name, source}.intersection((*LISTED_TEMPLATES, SIMPLE))
+            if listed and name != source:
+                raise ValueError(f"templates: {listed.pop()!r} comes with wsoup and has a row of its own name")
+        return self
+
+    @property
+    def has_ensemble(self) -> bool:
+        """Whether OpenAI's 80 templates are evaluated."""
+        return self.ensemble or "openai80" in self.templates
+
+    @staticmethod
+    def lists_in(templates: Mapping[str, str] | None) -> dict[str, str]:
+        """`template_lists` of the value of ``evaluate.templates``, also of a record that has none."""
+        return {name: source for name, source in (templates or {}).items() if name != "openai80"}
+
+    @property
+    def template_lists(self) -> dict[str, str]:
+        """Rows of templates besides the ensemble: name -> file, or list that comes with wsoup."""
+        return self.lists_in(self.templates)
+
+    @property
+    def template_files(self) -> dict[str, str]:
+        """Those that are files of the user's."""
+        known = (*LISTED_TEMPLATES, SIMPLE)
+        return {name: source for name, source in self.templates.items() if source not in known}
 
 
 class LandscapeParams(Section):
@@ -77,7 +117,7 @@ class LandscapeParams(Section):
     @model_validator(mode="after")
     def _all_stated(self) -> LandscapeParams:
         if self.methods:
-            check_stated(self, because_of="methods")
+            check_stated(self, name="landscape", because_of="methods")
         return self
 
 

@@ -7,14 +7,17 @@ torch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Literal, Protocol
 
 import numpy as np
 
 from wsoup.core.modes import JudgedMode, Mode
+from wsoup.core.prompts import is_template, prompt
 from wsoup.evaluate import baselines
+from wsoup.search.pools.params import LISTED_TEMPLATES
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,8 @@ class Material:
         own_pools: texts of the other pools that soups were selected from, by name.
         upper_bound: members of the descriptor soup selected on the targets, if any.
         templates: templates of the prompt ensemble; empty to leave it out.
+        template_lists: of the rows of ``evaluate.templates``, by name; an empty list stands for the dataset's own one.
+        own_templates: of datasets that bring their own, by dataset.
         waffle: a list of Waffle's texts; empty to make them of the pools.
     """
 
@@ -91,7 +96,17 @@ class Material:
     own_pools: Mapping[str, Sequence[str]] = field(default_factory=dict)
     upper_bound: Sequence[str] = ()
     templates: Sequence[Callable[[str], str]] = ()
+    template_lists: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    own_templates: Mapping[str, Sequence[str]] = field(default_factory=dict)
     waffle: Sequence[str] = ()
+
+    def without_templates(self) -> Material:
+        """Without the soups whose members are templates, for a model that has learnt words in their place."""
+        soups = {}
+        for name, by_seed in self.soups.items():
+            if not any(map(is_template, chain.from_iterable(by_seed.values()))):
+                soups[name] = by_seed
+        return replace(self, soups=soups)
 
     @property
     def texts_of_pools(self) -> dict[str, Sequence[str]]:
@@ -163,6 +178,33 @@ class Method:
 def _ensemble(material: Material, dataset: PromptSource) -> Sequence[Sequence[str]]:
     template = dataset.baseline_template or dataset.template
     return baselines.ensemble_prompts(template, class_names=dataset.class_names, templates=material.templates)
+
+
+def template_method(name: str) -> Method:
+    """The row of a list of ``evaluate.templates``, or (`OWN_TEMPLATES`) of each dataset's own templates."""
+
+    def prompts_of(material: Material, dataset: PromptSource) -> Sequence[Sequence[str]]:
+        template = dataset.baseline_template or dataset.template
+        if name == OWN_TEMPLATES:
+            given = material.own_templates.get(dataset.name, ()) if material.own_templates else None
+        else:
+            given = material.template_lists.get(name)
+        if given is None:
+            return []
+        if name in LISTED_TEMPLATES:
+            fill = [text.format for text in given]
+            return baselines.ensemble_prompts(template, class_names=dataset.class_names, templates=fill)
+        whole = given or [dataset.template]
+        return [[prompt(dataset.template, class_name, text) for text in whole] for class_name in dataset.class_names]
+
+    keys = ("datasets",) if name == OWN_TEMPLATES else ("evaluate.templates",)
+    return Method(f"{name}{TEMPLATES}", prompts=prompts_of, by_seed=False, tuned=False, keys=keys)
+
+
+def template_methods(lists: Iterable[str], *, own: bool) -> list[Method]:
+    """The methods of the rows of templates: of some lists by name, and if there are any of each dataset's own."""
+    names = [*lists, OWN_TEMPLATES] if own else [*lists]
+    return [template_method(name) for name in names]
 
 
 def _gpt(material: Material, dataset: PromptSource) -> Sequence[Sequence[str]]:
@@ -251,6 +293,12 @@ UPPER_BOUND = Method(
 )
 
 BASELINES = (CLASS_NAME, ENSEMBLE, GPT, CUPL, RANDOM_DESCRIPTORS, WAFFLE, RANDOM_CHAINS)
+SIMPLE = "simple"
+"""The list of ``evaluate.templates`` that is the dataset's template alone."""
+OWN_TEMPLATES = "own"
+"""The row of each dataset's own templates, as ``evaluate.templates`` would name it."""
+TEMPLATES = "_templates"
+"""Ending of the names in results of rows of ``evaluate.templates``."""
 PAPER_SOUPS = ("descriptor", "word")
 """The paper's soups, in its order. Other soups follow."""
 GIVEN = "given_text"

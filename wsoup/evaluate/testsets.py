@@ -108,18 +108,21 @@ class ClassPrompts:
 
     Attributes:
         stems: S class prompts without their final period.
+        names: the class name in each.
     """
 
     def __init__(self, tests: Sequence[TestSet]) -> None:
-        position: dict[str, int] = {}
+        position: dict[tuple[str, str], int] = {}
         self._index: dict[str, Tensor] = {}
         for test in tests:
-            stems = test.stems
-            for stem in stems:
-                position.setdefault(stem, len(position))
-            places = [position[stem] for stem in stems]
+            # Two templates may give one prompt with different class names, which a text that is a template needs.
+            with_names = list(zip(test.stems, test.class_names, strict=True))
+            for prompt in with_names:
+                position.setdefault(prompt, len(position))
+            places = [position[prompt] for prompt in with_names]
             self._index[test.name] = torch.tensor(places, device=test.labels.device)
-        self.stems = list(position)
+        self.stems = [stem for stem, _ in position]
+        self.names = [name for _, name in position]
 
     def of(self, test: TestSet) -> Tensor:
         """Positions in `stems` of the classes of one dataset: (C,) int64."""

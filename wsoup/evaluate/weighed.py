@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from wsoup.core.autoclip import AutoClip
+from wsoup.core.calibration import Calibration, probabilities
 from wsoup.core.class_texts import ClassTexts
 from wsoup.core.modes import WEIGHINGS, Weighing
 from wsoup.core.text_scores import images_at_once, text_scores
@@ -22,8 +23,8 @@ from wsoup.evaluate.class_means import Classifiers
 from wsoup.evaluate.right import pack_right
 from wsoup.evaluate.rows import Row, methods
 from wsoup.evaluate.testsets import TestSet
-from wsoup.heads.zero_shot import logit_scale_of
 from wsoup.towers.features import read_features
+from wsoup.towers.logit_scale import logit_scale_of
 from wsoup.towers.run import Run
 
 Score = Callable[[Tensor], Tensor]
@@ -75,9 +76,10 @@ def weighed_answers(classifiers: Classifiers, *, tests: Sequence[TestSet], bank:
         for row, members in classifiers.weighed_of(test):
             rows.append(row)
             for way, score in scorers(members, test=test, mean_image=mean_image, bank=bank).items():
-                by_way[way].append(_count(score, test=test, at_once=images_at_once(members)))
+                counted = _count(score, test=test, logit_scale=bank.logit_scale, at_once=images_at_once(members))
+                by_way[way].append(counted)
         if rows:
-            by_mode: dict[str, InMode] = {way: _in_mode(counted) for way, counted in by_way.items()}
+            by_mode: dict[str, InMode] = {way: _in_mode(of_rows) for way, of_rows in by_way.items()}
             answers.append(Answers(test, rows, range(len(rows)), by_mode))
     return answers
 
@@ -124,18 +126,23 @@ class _Counted(NamedTuple):
     right_by_class: Tensor
     alignment: float
     uniformity: float
+    calibration_error: float
+    log_likelihood: float
     right: bytes
 
 
-def _count(score: Score, *, test: TestSet, at_once: int) -> _Counted:
+def _count(score: Score, *, test: TestSet, logit_scale: float, at_once: int) -> _Counted:
     n_images, n_classes = len(test.labels), len(test.class_names)
     right = torch.zeros(n_images, dtype=torch.bool, device=test.labels.device)
+    calibration = Calibration(1, device=test.labels.device)
     own_total = 0.0
     total = 0.0
     for block, images in _blocks(test, at_once=at_once):
         labels = test.labels[block]
         scores = score(images)
         right[block] = scores.argmax(dim=1) == labels
+        made = probabilities(scores[:, None], labels, logit_scale=logit_scale)
+        calibration.add(made, right=right[None, block])
         own_total += float(scores.gather(1, labels[:, None]).double().sum())
         total += float(scores.double().sum())
     others = n_images * (n_classes - 1) if n_classes > 1 else float("nan")
@@ -143,6 +150,8 @@ def _count(score: Score, *, test: TestSet, at_once: int) -> _Counted:
         right_by_class=torch.bincount(test.labels[right], minlength=n_classes).cpu(),
         alignment=own_total / n_images,
         uniformity=(total - own_total) / others,
+        calibration_error=calibration.errors(n_images)[0],
+        log_likelihood=calibration.log_likelihoods(n_images)[0],
         right=pack_right(np.asarray(right.cpu())),
     )
 
@@ -153,6 +162,8 @@ def _in_mode(counted: Sequence[_Counted]) -> InMode:
         right_by_class=torch.stack([each.right_by_class for each in counted]),
         alignment=[each.alignment for each in counted],
         uniformity=[each.uniformity for each in counted],
+        calibration_error=[each.calibration_error for each in counted],
+        log_likelihood=[each.log_likelihood for each in counted],
         right=right,
         predicted={},
     )

@@ -72,6 +72,15 @@ class AveragedWeights:
             return iteration
         return iteration * len(self.finished) // self.iterations
 
+    def turn(self, iteration: int) -> tuple[int, int]:
+        """Of the member that an iteration trains: its place among that member's iterations, and their number."""
+        if self.finished is None:
+            return iteration, self.iterations
+        members = len(self.finished)
+        member = self.member(iteration)
+        first, after = (math.ceil(m * self.iterations / members) for m in (member, member + 1))
+        return iteration - first, after - first
+
     def begins_member(self, iteration: int) -> bool:
         """Whether an iteration is the first of the second or a later member of an ensemble."""
         if self.finished is None or iteration == 0:

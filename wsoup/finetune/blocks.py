@@ -4,6 +4,7 @@ A pass computes all rows, one row, or texts sharing a prefix, with gradient. Eac
 rounding.
 """
 
+import math
 from typing import Any, TypeAlias
 
 import torch
@@ -164,6 +165,24 @@ class LowRank(nn.Module):
         """Add the current update for good; called once per pass."""
         if self.piled is not None:
             self.piled += LORA_SCALE * (self.up @ self.down)
+
+
+class LowRankQkv(nn.Module):
+    """W -> W + scale * (B A) on all rows of a packed (3 width, width) projection, as CLIP-LoRA; B starts at zero.
+
+    A starts as the weights of a linear layer do: uniform within 1 / sqrt(width).
+    """
+
+    def __init__(self, width: int, *, rank: int, alpha: float) -> None:
+        super().__init__()
+        bound = 1 / math.sqrt(width)
+        self.down = nn.Parameter(bound * (2 * torch.rand(3, rank, width) - 1))
+        self.up = nn.Parameter(torch.zeros(3, width, rank))
+        self.scale = alpha / math.sqrt(rank)
+
+    def forward(self, weight: Tensor) -> Tensor:
+        update = self.scale * (self.up @ self.down)  # (3, width, width)
+        return weight + update.flatten(0, 1)
 
 
 class ScaleShift(nn.Module):

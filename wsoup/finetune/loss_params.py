@@ -17,6 +17,7 @@ class CrossEntropyLoss(Section):
     class_name soup a regulariser towards initialisation.
     """
 
+    written = frozenset({"label_smoothing", "margin", "weight", "teacher_logit_scale"})
     kind: Literal["cross_entropy"]
     label_smoothing: Fraction | None = None
     """Share of the target spread over all classes."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from wsoup.base.arguments import Flag
 from wsoup.finetune.loss_params import CrossEntropyLoss, LossParams, ProdaLoss
+from wsoup.finetune.optimizer_params import Momentum, OptimizerParams, ScheduleParams, SgdOptimizer
 from wsoup.finetune.tune_params import SoftDescriptorsTune, TuneParams
 from wsoup.params.section import (
     Count,
@@ -50,6 +52,7 @@ class GaussianAverage(Section):
 class MethodParams(Section):
     """One finetuned method: what is trained, with which loss, on which texts."""
 
+    written = frozenset({"members", "iterations", "batch_size", "average", "snapshots"})
     tune: Annotated[TuneParams, Field(discriminator="kind")]
     """What is trained."""
     loss: Annotated[LossParams, Field(discriminator="kind")]
@@ -59,7 +62,7 @@ class MethodParams(Section):
     members: Count | None = None
     """Number of the soup's first members to use; null: all."""
     learning_rate: Positive
-    """Learning rate of SGD."""
+    """Learning rate."""
     prompt_factor: Positive
     """Factor of the learning rate for text prompts."""
     iterations: Iterations | None = None
@@ -67,9 +70,31 @@ class MethodParams(Section):
     batch_size: Images | None = None
     """Distinct classes in a step; null: finetune.batch_size."""
     average: GaussianAverage | None = None
-    """A Gaussian average of the weights, which is evaluated; null: the exponential one of finetune.ema."""
+    """A Gaussian average of the weights, which is evaluated; null: the exponential one of `ema`."""
+    ema: Momentum | None = None
+    """As finetune.ema, for this method; 0: the last weights are evaluated. null: finetune.ema."""
+    logit_scale: Positive | None = None
+    """Logit scale in training; null: finetune.logit_scale."""
+    optimizer: Annotated[OptimizerParams, Field(discriminator="kind")] | None = None
+    """null: SGD with finetune.momentum and finetune.weight_decay."""
+    schedule: ScheduleParams | None = None
+    """How the learning rate changes; null: not at all."""
     snapshots: SnapshotParams | None = None
     """Accuracy on some images of every dataset during training; null: only at the end."""
+
+    @model_validator(mode="after")
+    def _optimized_as_named(self) -> MethodParams:
+        if self.schedule is not None and self.schedule.least > self.learning_rate:
+            raise ValueError(
+                f"schedule.least {self.schedule.least:g} is above learning_rate {self.learning_rate:g}, from which the "
+                "cosine falls; lower it"
+            )
+        takes_two_steps = getattr(self.tune, "opens", "both") == "image_twice"
+        if takes_two_steps and self.optimizer is not None and not isinstance(self.optimizer, SgdOptimizer):
+            raise ValueError("tune.opens: image_twice takes two steps of SGD; give optimizer kind sgd or leave it out")
+        if self.average is not None and self.ema is not None:
+            raise ValueError("average and ema are two averages of the weights; leave one of them out")
+        return self
 
     @model_validator(mode="after")
     def _parts_fit(self) -> MethodParams:
@@ -85,8 +110,7 @@ class MethodParams(Section):
         if isinstance(self.loss, ProdaLoss) and (soft is None or self.loss.per_step > soft.members):
             raise ValueError("loss proda needs tune soft_descriptors with at least per_step members")
         # The teacher of the diversity loss predicts with the text that a descriptor started from.
-        taught = isinstance(self.loss, CrossEntropyLoss) and self.loss.weight
-        if soft and taught and not from_soup:
+        if soft and _is_taught(self) and not from_soup:
             raise ValueError("tune soft_descriptors takes cross_entropy with lambda only with start: soup")
         if soft and self.average is not None and isinstance(self.loss, CrossEntropyLoss):
             raise ValueError(
@@ -98,9 +122,36 @@ class MethodParams(Section):
         return self
 
 
+def without_soup(methods: Mapping[str, MethodParams], name: str) -> str | None:
+    """The method that is trained as another, but on the class name alone and without a teacher; None if none is.
+
+    Args:
+        methods: all of a run, by name.
+        name: the other.
+    """
+    shared = _without_texts_and_teacher(methods[name])
+    for other, method in methods.items():
+        is_plain = method.soup == "class_name" and not _is_taught(method)
+        if other != name and is_plain and _without_texts_and_teacher(method) == shared:
+            return other
+    return None
+
+
+def _is_taught(method: MethodParams) -> bool:
+    """Whether the pretrained model's prediction is part of the target."""
+    return isinstance(method.loss, CrossEntropyLoss) and bool(method.loss.weight)
+
+
+def _without_texts_and_teacher(method: MethodParams) -> dict[str, Any]:
+    settings = method.model_dump(exclude={"soup", "members", "snapshots"})
+    settings["loss"] |= {"weight": None, "teacher_logit_scale": None}
+    return settings
+
+
 class AugmentParams(Section):
     """RandomResizedCrop and a horizontal flip."""
 
+    written = frozenset({"flip"})
     crop: tuple[Fraction, Fraction]
     """RandomResizedCrop: smallest and largest share of the area (the paper: [0.08, 1.0])."""
     flip: Flag = False
@@ -114,8 +165,22 @@ class AugmentParams(Section):
 
 
 class FinetuneParams(Section):
-    """Settings shared by all finetuned methods, required where there are any, and the methods by name."""
+    """Settings that finetuned methods share, required where there are any unless optional, and the methods by name."""
 
+    # Those that dvc.yaml lists, and so asks for. One that is added needs a default, and no name here or there.
+    written = frozenset(
+        {
+            "iterations",
+            "batch_size",
+            "batches",
+            "momentum",
+            "weight_decay",
+            "logit_scale",
+            "ema",
+            "augment",
+            "log_every",
+        }
+    )
     iterations: Iterations = 750
     """Steps of SGD (the paper: 750)."""
     batch_size: Images = 64
@@ -123,13 +188,13 @@ class FinetuneParams(Section):
     batches: Literal["distinct", "wrapped"] = "distinct"
     """If a round over all classes does not fill its last batch: `distinct` drops that batch; `wrapped` fills it from
     the next round, as the authors' sampler does (samplers.py:126), so that a class may appear twice."""
-    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    momentum: Momentum = 0.9
     """Momentum of SGD."""
     weight_decay: NonNegative = 1e-5
     """Weight decay of SGD."""
     logit_scale: Positive = 60
     """Logit scale in training (the paper's temperature: 60)."""
-    ema: Annotated[float, Field(ge=0, lt=1)] = 0.995
+    ema: Momentum = 0.995
     """average = ema x average + (1 - ema) x weights (the paper: 0.995); the average is evaluated."""
     augment: AugmentParams = AugmentParams(crop=(0.08, 1.0), flip=True)
     """Augmentation of training images."""
@@ -141,5 +206,5 @@ class FinetuneParams(Section):
     @model_validator(mode="after")
     def _all_stated(self) -> FinetuneParams:
         if self.methods:
-            check_stated(self, because_of="methods")
+            check_stated(self, name="finetune", because_of="methods")
         return self

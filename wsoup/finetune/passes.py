@@ -47,11 +47,10 @@ class Passes:
         self.image_tower = TrainableImageTower(student.model)
         self.frozen_images = FrozenImageTower(encoder.model, dtype=encoder.dtype)
         self.class_names = class_names
-        stems = prompts.stems(template, class_names)
-        self._tokens = [self._tokenize(stems, text) for text in soup]
+        self._tokens = [self._tokenize(text, template=template) for text in soup]
         self._positions: Tensor | None = None  # (C, n), of the soft descriptor in every text
         if student.soft_descriptors is not None:
-            texts, self._positions = student.prepare(self.text_tower, self._tokenize(stems, ""))
+            texts, self._positions = student.prepare(self.text_tower, self._tokenize("", template=template))
             self._texts = [texts] * len(student.soft_descriptors)
         else:
             self._texts = [student.prepare(self.text_tower, tokens)[0] for tokens in self._tokens]
@@ -60,7 +59,7 @@ class Passes:
         # What is learnt at the input changes every block; else the blocks below the trained ones run once.
         self._first_block = 0
         if not learns_inputs:
-            self._first_block = len(self.text_tower.blocks) - max(student.blocks, 1)
+            self._first_block = max(0, len(self.text_tower.blocks) - max(student.blocks, 1))
         in_towers = [name for name in student.trained_names if name.startswith("model.")]
         trains_trunk = any(name.startswith("model.visual.") for name in in_towers)
         trains_texts = any(not name.startswith("model.visual.") for name in in_towers)
@@ -105,7 +104,7 @@ class Passes:
             features = self._frozen(pixels)
             return features, features
         # The last block is always left for `run_from`, which computes only the row that is read.
-        n_shared = len(self.image_tower.blocks) - max(self.student.blocks, 1)
+        n_shared = max(0, len(self.image_tower.blocks) - max(self.student.blocks, 1))
         with torch.no_grad():
             x = self.frozen_images.run(self.frozen_images.start(pixels), first=0, stop=n_shared)
             frozen = self.frozen_images.run_from(x, first=n_shared) if teacher else None
@@ -171,8 +170,8 @@ class Passes:
         with self.encoder.autocast():
             return self.frozen_texts(self.frozen_texts.prepare(tokens)).float()
 
-    def _tokenize(self, stems: Sequence[str], text: str) -> Tensor:
-        return self._tokens_of([stem + prompts.ending(text, period=True) for stem in stems])
+    def _tokenize(self, text: str, *, template: str) -> Tensor:
+        return self._tokens_of([prompts.prompt(template, name, text) for name in self.class_names])
 
     def _tokens_of(self, texts: Sequence[str]) -> Tensor:
         return self.encoder.tokenizer(list(texts)).to(self.encoder.device)

@@ -32,7 +32,7 @@ class Student(nn.Module):
         projector: text prompts -> visual prompts (MaPLe), or None.
         image_adapter: (B, D) -> (B, D) on image features, or None.
         soft_descriptors: (M, n, width), each used as a descriptor; a text is encoded as their centroid. Or None.
-        blocks: how many last blocks of either tower are not shared with the pretrained model.
+        blocks: how many last blocks of either tower are not shared with the pretrained model; all, if it has fewer.
         trained_names: names of the trained parameters.
         stored_names: names of the parameters to store, including random ones that are not trained.
         tunes_images: whether image features differ from the pretrained model's.
@@ -190,12 +190,12 @@ def _blocks(tower: object) -> Sequence[Any]:
 
 
 def _copy_above(model: Any, *, blocks: int) -> nn.Module:
-    """A copy that shares with `model` the embeddings and all but the last `blocks` blocks of both towers."""
+    """A copy that shares with `model` the embeddings and all but the last `blocks` blocks of both towers, if any."""
     text = getattr(model, "text", model)
     visual = model.visual
     shared = [text.token_embedding, visual.conv1]
     for layers in (text.transformer.resblocks, visual.transformer.resblocks):
-        shared += layers[: len(layers) - blocks]
+        shared += layers[: max(0, len(layers) - blocks)]
     # `deepcopy` takes what is in its memo for copied already.
     return copy.deepcopy(model, memo={id(module): module for module in shared})
 

@@ -1,8 +1,8 @@
-"""The training loop: SGD with momentum, an average of the weights, a log, and a state to resume from.
+"""The training loop: steps of the optimizer, an average of the weights, a log, and a state to resume from.
 
-As in section 4 of arXiv 2311.13612 the learning rate is constant and the exponential moving average of the weights is
-evaluated; a method may have another average. Iteration t uses the texts of member t mod M of the soup. A killed
-training resumes to the same weights.
+As in section 4 of arXiv 2311.13612 SGD has a constant learning rate and the exponential moving average of the weights
+is evaluated; a method may have another optimizer, schedule or average. Iteration t uses the texts of member t mod M of
+the soup. A killed training resumes to the same weights.
 """
 
 import sys
@@ -20,10 +20,11 @@ from wsoup.finetune.loading import Batches
 from wsoup.finetune.loss_params import ProdaLoss
 from wsoup.finetune.losses import members_divergence
 from wsoup.finetune.objective import Objective
-from wsoup.finetune.optimizer import make_optimizer
+from wsoup.finetune.optimizer import STEPS, make_optimizer
 from wsoup.finetune.params import FinetuneParams, MethodParams
 from wsoup.finetune.passes import Passes
 from wsoup.finetune.resume import read_state, write_state
+from wsoup.finetune.schedule import rate_factor
 from wsoup.finetune.student import Student
 from wsoup.finetune.training_set import TrainingSet
 from wsoup.finetune.tune_params import SoftDescriptorsTune
@@ -63,13 +64,14 @@ class Trainer:
         self.parameters = self.student.trained()
         # Soft descriptors with cross entropy are a CoOp ensemble, each trained on its own; ProDA trains all together.
         trains_in_turn = isinstance(method.tune, SoftDescriptorsTune) and not isinstance(method.loss, ProdaLoss)
-        share = steady_share(ema=shared.ema)
+        share = steady_share(ema=shared.ema if method.ema is None else method.ema)
         if method.average is not None:
             share = gaussian_shares(**method.average.model_dump(), iterations=self.iterations)
         self.weights = AveragedWeights(
             self.parameters, share=share, iterations=self.iterations, ensemble=trains_in_turn
         )
         self.optimizer = make_optimizer(self.parameters, method=method, shared=shared)
+        self.rate_factor = rate_factor(method.schedule, learning_rate=method.learning_rate)
         self.scaler = torch.amp.GradScaler(encoder.device.type, enabled=encoder.dtype == torch.float16)
         self.batches = Batches(source, encoder=encoder, method=method, shared=shared, seed=seed)
         self.passes = Passes(
@@ -79,10 +81,11 @@ class Trainer:
             template=source.template,
             soup=source.soup[: method.members],
         )
+        self.logit_scale = method.logit_scale or shared.logit_scale
         self.objective = Objective(
             self.passes,
             loss=method.loss,
-            logit_scale=shared.logit_scale,
+            logit_scale=self.logit_scale,
             parameters=list(self.parameters.values()),
             scaler=self.scaler,
         )
@@ -140,7 +143,7 @@ class Trainer:
         if self.weights.begins_member(self.iteration):
             self.weights.begin_member(self.iteration)
             # Each member begins without the momentum of the one before.
-            self.optimizer.momenta.clear()
+            self.optimizer.forget()
         loss, logits, images, labels = self._with_gradients(self.weights.member(self.iteration))
         # Checked later, because that waits for the GPU.
         is_first = (self._not_finite < 0) & ~loss.isfinite()
@@ -151,6 +154,7 @@ class Trainer:
         for module in self.student.modules():
             if isinstance(module, LowRank):
                 module.pile_up()
+        self.optimizer.rate_factor = self.rate_factor(*self.weights.turn(self.iteration))
         self.scaler.step(self.optimizer)  # type: ignore[arg-type]  # of an optimizer it wants no more than ours has
         self.scaler.update()
         self.weights.update(self.iteration)
@@ -216,7 +220,7 @@ class Trainer:
         with torch.no_grad():
             for member in range(self.passes.members):
                 texts = self.passes.texts(member)
-                scores.append(self.shared.logit_scale * images @ texts.T)
+                scores.append(self.logit_scale * images @ texts.T)
             divergence = members_divergence(torch.stack(scores).softmax(dim=-1))
         row = {
             "iteration": self.iteration,
@@ -228,16 +232,17 @@ class Trainer:
         self.log.append(row)
 
     def _state(self) -> dict[str, Tensor]:
-        """The tensors that change in training, by kind and name, besides momentum and snapshots."""
+        """The tensors that change in training, by kind and name, besides snapshots and what the optimizer keeps."""
         piled = {f"piled/{name}": buffer for name, buffer in self._piled().items()}
         return self.weights.state() | piled
 
     def save(self, path: Path) -> None:
-        """Write weights, averages, momentum, loss scale, log and iteration; batches follow from the iteration."""
+        """Write weights, averages, the optimizer's state, loss scale, log and iteration, from which batches follow."""
         tensors = self._state()
-        for name, parameter in self.parameters.items():
-            if parameter in self.optimizer.momenta:
-                tensors[f"momentum/{name}"] = self.optimizer.momenta[parameter]
+        for kind, of_parameters in self.optimizer.kept.items():
+            for name, parameter in self.parameters.items():
+                if parameter in of_parameters:
+                    tensors[f"{kind}/{name}"] = of_parameters[parameter]
         for iteration, copies in self.snapshots.items():
             tensors |= {f"snapshot/{iteration}/{name}": weights for name, weights in copies.items()}
         values = {"iteration": self.iteration, "log": self.log, "scaler": self.scaler.state_dict()}
@@ -251,8 +256,9 @@ class Trainer:
             kind, _, name = key.partition("/")
             if key in live:
                 live[key].copy_(tensor)
-            elif kind == "momentum":
-                self.optimizer.momenta[self.parameters[name]] = tensor.to(self.encoder.device)
+            elif kind in self.optimizer.kept:
+                device = tensor.device if kind == STEPS else self.encoder.device
+                self.optimizer.kept[kind][self.parameters[name]] = tensor.to(device)
             else:
                 iteration, _, weight = name.partition("/")
                 self.snapshots.setdefault(int(iteration), {})[weight] = tensor

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from wsoup.base.arguments import Flag
-from wsoup.params.section import Count, Fraction, NonNegativeInt, Place, Section
+from wsoup.params.section import Count, Fraction, NonNegativeInt, Place, Positive, Section
 
 
 class AnyTune(Section):
@@ -25,6 +25,11 @@ class AnyTune(Section):
             return 0
         n_tokens: int = getattr(self, self.prompt_key)
         return n_tokens
+
+    @property
+    def keeps_texts(self) -> bool:
+        """Whether the texts of a soup stay as they are: no token of them is learnt, and nothing is put in."""
+        return self.n_prompt == 0
 
 
 class PromptTune(AnyTune):
@@ -58,6 +63,7 @@ class SoftDescriptorsTune(AnyTune):
 
     tunes_images = False
     prompt_key = "prompt_tokens"
+    written = frozenset({"start", "words", "blocks"})
     kind: Literal["soft_descriptors"]
     members: Count
     """Number of soft descriptors."""
@@ -74,6 +80,11 @@ class SoftDescriptorsTune(AnyTune):
     blocks: Annotated[NonNegativeInt, Field(le=10_000)] = 0
     """Last blocks of both towers, with final norms and projections, that are trained with each descriptor and restored
     after it; 0: none. The authors' CoOp ensemble trains 3 (argparse_parameters.py:37)."""
+
+    @property
+    def keeps_texts(self) -> bool:
+        """Soft descriptors stand where a text would."""
+        return False
 
 
 class VisualPromptTune(AnyTune):
@@ -111,6 +122,7 @@ class IndependentPromptsTune(AnyTune):
 class BlocksTune(AnyTune):
     """A `tune` inside the last blocks."""
 
+    written = frozenset({"opens"})
     opens: Literal["both", "image_twice"] = "both"
     """`both` towers, as in the method's paper; or, as in the authors' code (trainer.py:201), only the image tower, with
     each parameter listed twice in the optimizer and so taking two steps at a time. Parameters that `ssf` and `adapter`
@@ -128,12 +140,23 @@ class BitfitTune(BlocksTune):
 class LoraTune(BlocksTune):
     """A low-rank update of query and value in the last blocks."""
 
+    written = frozenset({"opens", "piles_up"})
     kind: Literal["lora"]
     rank: Count
     """Rank of the update."""
     piles_up: Flag = False
     """During training every pass adds the update to the weights for good, as in the authors' code (models.py:185);
     false: every pass uses weights + update. Either way, the final update is added once."""
+
+
+class ClipLoraTune(BlocksTune):
+    """CLIP-LoRA: a low-rank update of query, key and value, alpha / sqrt(rank) times the product of its two factors."""
+
+    kind: Literal["clip_lora"]
+    rank: Count
+    """Rank of the update (CLIP-LoRA: 2)."""
+    alpha: Positive = 1.0
+    """Scale of the update."""
 
 
 class SsfTune(BlocksTune):
@@ -150,6 +173,15 @@ class AdapterTune(BlocksTune):
     """The bottleneck's width is width / reduction."""
     ratio: Fraction
     """Weight of the bottleneck in the output."""
+
+
+class BlockNormsTune(AnyTune):
+    """2SFS's first stage: both layer norms of every block of both towers.
+
+    The authors' code lists the norms before and after the blocks, too, and then freezes them.
+    """
+
+    kind: Literal["block_norms"]
 
 
 class ImageProjectionTune(AnyTune):
@@ -177,8 +209,10 @@ TuneParams = (
     | IndependentPromptsTune
     | BitfitTune
     | LoraTune
+    | ClipLoraTune
     | SsfTune
     | AdapterTune
+    | BlockNormsTune
     | ImageProjectionTune
     | ImageAdapterTune
 )

@@ -2,9 +2,10 @@
 
 A new kind is a section in `tune_params.py` and a case in `attach`. All kinds work on any ViT CLIP of open_clip.
 
-These start exactly at the pretrained prediction: prompt, last_blocks, bitfit, lora, image_projection. These do not:
-visual_prompt, maple and independent_prompts (random visual prompts), ssf (random scales around 1), adapter (as in the
-authors' code) and image_adapter (a random bottleneck mixed in), soft_descriptors (words, random or of a soup).
+These start exactly at the pretrained prediction: prompt, last_blocks, bitfit, lora, clip_lora, block_norms,
+image_projection. These do not: visual_prompt, maple and independent_prompts (random visual prompts), ssf (random scales
+around 1), adapter (as in the authors' code) and image_adapter (a random bottleneck mixed in), soft_descriptors (words,
+random or of a soup).
 
 The authors' code (Chris210634/word_soups) deviates from the papers in ways that keys of `tune` reproduce: `opens:
 image_twice` (bitfit, lora, ssf, adapter), `piles_up` (lora), `blocks` (soft_descriptors).
@@ -17,13 +18,15 @@ from torch import nn
 from torch.nn.utils import parametrize
 
 from wsoup.base.errors import ModelError
-from wsoup.finetune.blocks import START_STD, Block, Bottleneck, LowRank, ScaleShift
+from wsoup.finetune.blocks import START_STD, Block, Bottleneck, LowRank, LowRankQkv, ScaleShift
 from wsoup.finetune.starts import Tokenizer, descriptor_starts, prompt_start
 from wsoup.finetune.student import Student
 from wsoup.finetune.tune_params import (
     AdapterTune,
     BitfitTune,
+    BlockNormsTune,
     BlocksTune,
+    ClipLoraTune,
     ImageAdapterTune,
     ImageProjectionTune,
     IndependentPromptsTune,
@@ -35,6 +38,9 @@ from wsoup.finetune.tune_params import (
     TuneParams,
     VisualPromptTune,
 )
+
+ALL_BLOCKS = 10_000
+"""More than any tower has."""
 
 
 def make_student(
@@ -63,11 +69,11 @@ def make_student(
         ParamsError: the template has fewer tokens before its placeholder than the prompt, or the soup fewer members
             than there are soft descriptors.
     """
-    blocks = getattr(tune, "blocks", 0)
+    blocks = ALL_BLOCKS if isinstance(tune, BlockNormsTune) else getattr(tune, "blocks", 0)
     student = Student(model, blocks=blocks, tokenizer=tokenizer)
     student.tunes_images = tune.tunes_images
     most = min(len(student.image_blocks), len(student.text_blocks))
-    if max(blocks, getattr(tune, "depth", 0)) > most:
+    if max(getattr(tune, "blocks", 0), getattr(tune, "depth", 0)) > most:
         raise ModelError(f"finetune: {tune.kind} trains more blocks than the {most} of the smaller tower; lower it")
     pretrained = {name for name, _ in student.named_parameters()}
     # torch's own initialisers draw from its global generator: within this block it is seeded by the named one.
@@ -119,6 +125,10 @@ def attach(student: Student, tune: TuneParams) -> None:
                 _adapt_block(block, tune)
             if tune.opens == "image_twice":
                 last_text_blocks.requires_grad_(False)
+        case BlockNormsTune():  # 2SFS, arXiv 2503.11609
+            for block in (*student.image_blocks, *student.text_blocks):
+                block.ln_1.requires_grad_(True)
+                block.ln_2.requires_grad_(True)
         case ImageProjectionTune():  # ProLIP, arXiv 2410.05270
             student.visual.proj.requires_grad_(True)
         case ImageAdapterTune():  # CLIP-Adapter, arXiv 2110.04544
@@ -137,7 +147,7 @@ def _random_prompts(depth: int, tokens: int, width: int) -> nn.Parameter:
     return nn.Parameter(START_STD * torch.randn(depth, tokens, width))
 
 
-def _adapt_block(block: Block, tune: BitfitTune | LoraTune | SsfTune | AdapterTune) -> None:
+def _adapt_block(block: Block, tune: BitfitTune | LoraTune | ClipLoraTune | SsfTune | AdapterTune) -> None:
     """Unfreeze or add what `tune` trains in one block."""
     width = block.attn.embed_dim
     match tune:
@@ -149,6 +159,10 @@ def _adapt_block(block: Block, tune: BitfitTune | LoraTune | SsfTune | AdapterTu
             # Moved now, because registering it computes the weight.
             update.to(block.attn.in_proj_weight.device)
             parametrize.register_parametrization(block.attn, "in_proj_weight", update)
+        case ClipLoraTune():  # arXiv 2405.18541
+            of_all = LowRankQkv(width, rank=tune.rank, alpha=tune.alpha)
+            of_all.to(block.attn.in_proj_weight.device)
+            parametrize.register_parametrization(block.attn, "in_proj_weight", of_all)
         case SsfTune():  # arXiv 2210.08823
             for module in (block.ln_1, block.attn.out_proj, block.ln_2, block.mlp.c_proj):
                 _scale_and_shift(module)

@@ -99,7 +99,10 @@ def checked(
     """
     expected = (features.shape[1], len(names))
     if texts.shape != expected:
-        raise MismatchError(f"class texts have shape {tuple(texts.shape)}; expected {expected}, features by classes")
+        raise MismatchError(
+            f"image features have {expected[0]} dimensions, and the texts of {texts.shape[1]} classes "
+            f"{texts.shape[0]}: they are of different models, or of other classes than the {len(names)} names"
+        )
     features = features.double().cpu()
     labels = labels.cpu()
     kept = torch.ones(len(labels), dtype=torch.bool)

@@ -75,10 +75,9 @@ class Head:
     note: Line = ""
 
     def __repr__(self) -> str:
-        encoder = named(self.encoder)
         left_out = f"{self.n_correct} of {self.n_images} left-out images correct"
-        note = f", {self.note}" if self.note else ""
-        return f"<{self.kind} head, {encoder}, {len(self.class_names)} classes, {left_out}{note}>"
+        about = [f"{self.kind} head", named(self.encoder), f"{len(self.class_names)} classes", left_out, self.note]
+        return f"<{', '.join(filter(None, about))}>"
 
     @property
     def n_correct(self) -> int:
@@ -164,7 +163,8 @@ class Head:
         except (ValueError, TypeError, LookupError, RecursionError) as error:
             raise MismatchError(f"{one_line(path)} is not a head: {one_line(error, limit=300)}") from None
         if encoder is not None:
-            store.check_encoder(head.encoder, expected=encoder, where=path)
+            step = "fit one for this encoder with wsoup.fit_head"
+            store.check_encoder(head.encoder, expected=encoder, where=path, step=step)
         return head
 
     @classmethod

@@ -1,4 +1,4 @@
-"""A soup's text features for classes, and the scale on which a model compares them with images."""
+"""A soup's text features for classes."""
 
 from collections.abc import Sequence
 
@@ -10,10 +10,8 @@ from wsoup.core.class_texts import ClassTexts
 from wsoup.core.soup import Soup
 from wsoup.runtime.progress import progress
 from wsoup.texts.encoder import PromptEncoder
+from wsoup.texts.templates import encode_members
 from wsoup.texts.tokens import check_fits
-
-LOGIT_SCALE = 100.0
-"""CLIP's; for a model without a `logit_scale`."""
 
 
 def member_texts(of: Soup, *, template: str, class_names: Sequence[str], text_encoder: PromptEncoder) -> Tensor:
@@ -22,11 +20,9 @@ def member_texts(of: Soup, *, template: str, class_names: Sequence[str], text_en
     Raises:
         PoolError: a text does not fit the model's context after a class.
     """
-    stems = prompts.stems(prompts.checked(template), class_names)
     step = "it would be cut; shorten the class name or the template"
-    check_fits(of.texts, stems=stems, tokenizer=text_encoder.tokenizer, step=step)
-    endings = [prompts.ending(text, period=True) for text in of.texts]
-    return text_encoder.encode_grid(stems, endings)
+    check_fits(of.texts, template=template, class_names=class_names, tokenizer=text_encoder.tokenizer, step=step)
+    return encode_members(text_encoder, of.texts, template=prompts.checked(template), class_names=class_names)
 
 
 def soup_texts(of: Soup, *, template: str, class_names: Sequence[str], text_encoder: PromptEncoder) -> ClassTexts:
@@ -47,12 +43,3 @@ def prompt_texts(prompts: Sequence[Sequence[str]], *, text_encoder: PromptEncode
     for prompts_of_class in progress(prompts, label="templates", unit="class"):
         means.append(text_encoder.encode(prompts_of_class).mean(dim=0))
     return ClassTexts(torch.stack(means)).centroids.cpu()
-
-
-def logit_scale_of(model: object) -> float:
-    """The factor that the model multiplies cosines by; `LOGIT_SCALE` if it has no `logit_scale`."""
-    scale = getattr(model, "logit_scale", None)
-    if not isinstance(scale, Tensor):
-        return LOGIT_SCALE
-    # CLIP learns the logarithm of the factor.
-    return float(scale.detach().exp())

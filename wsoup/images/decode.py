@@ -1,8 +1,9 @@
 """Decoding of image files, robust to bad ones.
 
 Every file becomes an upright 8-bit RGB image: EXIF rotation is applied, palettes and CMYK are converted, 16-bit grey is
-scaled to 8 bits, transparency is laid over white. The error for a file that cannot be decoded names it and the reason,
-whatever the decoder raised. Nothing here needs torch, so that a page with thumbnails does not wait for it.
+scaled to 8 bits, transparency is laid over white. Its content says what format it has, not its name. The error for a
+file that cannot be decoded names it and the reason, whatever the decoder raised. Nothing here needs torch, so that a
+page with thumbnails does not wait for it.
 """
 
 import hashlib
@@ -18,10 +19,9 @@ import numpy as np
 from PIL import Image, ImageFile, UnidentifiedImageError
 
 from wsoup.base.errors import ChangedError, DataError, MissingError, WsoupError
+from wsoup.datasets.photo_files import FORMATS
 from wsoup.disk.files import read_bytes, reason_of, shown
 
-FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "AVIF", "GIF", "BMP", "DIB", "TIFF", "PPM", "JPEG2000")
-"""Decoded by content, not by file name. Pillow's other formats include EPS, which starts a PostScript interpreter."""
 MAX_ASPECT = 200
 """Long side over short side. Models resize the short side to their own size S, so a resized image has at most
 ``200 * S * S`` pixels; a line of 60,000 x 1 would become one of 13 million x 224."""

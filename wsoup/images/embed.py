@@ -21,6 +21,7 @@ from wsoup.disk import store
 from wsoup.disk.checked import read_checked
 from wsoup.disk.shards import Owner, Shard
 from wsoup.images.features import Encoded
+from wsoup.images.one_pool import lasting
 from wsoup.images.shard import EncodeImages, ImageList, unpacked
 from wsoup.runtime.work import finish_shards
 from wsoup.towers.encoder import Encoder
@@ -183,7 +184,10 @@ class ImagePlan:
         # Here it is only learned which images a shard holds. Its features are read a second time, a block at a time,
         # when they are written: 10^6 x 512 peak at 1.1 GiB that way, and at 7 GiB when all were kept from the first
         # reading.
-        payloads = finish_shards(self.shards, label=self.label, unit="image", ticks=True)
+        missing = [part for part in self._parts if not part.shard.path.exists()]
+        coming = (part.listed.images.taken(part.places) for part in missing)
+        with lasting(coming, n=sum(len(part.places) for part in missing)):
+            payloads = finish_shards(self.shards, label=self.label, unit="image", ticks=True)
         for part, payload in zip(self._parts, payloads, strict=True):
             part.finish(payload, finished=self.finished, label=self.label)
         return [listed.embedded(self.finished, encoders=self.encoders) for listed in self._listed]

@@ -1,5 +1,6 @@
 """Image features of a list of files, by one encoder or several."""
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -8,6 +9,7 @@ import torch
 from torch import Tensor
 
 from wsoup.images.batches import batches
+from wsoup.images.copies import Copies
 from wsoup.images.decode import Picture
 from wsoup.images.fast import fast_images
 from wsoup.images.pixels import check_finite, encode_pixels, in_two_steps, side_that_is_enough
@@ -16,6 +18,9 @@ from wsoup.images.workers import Batch
 from wsoup.runtime.progress import tick
 from wsoup.towers.encoder import Encoder
 from wsoup.towers.features import Rows
+
+BATCHES_AHEAD = {"cuda": 1}
+"""Batches that a kind of device computes while the features of the one before are fetched; a CPU has no use for any."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,7 @@ def encode_files(
     encoders: Mapping[str, Encoder],
     *,
     paths: Sequence[str | Picture],
-    digests: Sequence[str] | None,
+    digests: Sequence[str | None] | None,
     batch_size: int,
     on_bad_image: str,
     fill: bool = False,
@@ -71,32 +76,51 @@ def encode_files(
         as_stored=encoder.as_stored,
         side=side_that_is_enough(encoder),
     )
-    positions: list[int] = []
-    skipped: dict[int, str] = {}
-    features: dict[str, list[np.ndarray]] = {name: [] for name in encoders}
+    done = _Done(paths, features={name: [] for name in encoders})
     least = at_once if fill else 0
+    # The features of a batch are fetched when the next one is under way, so that a device never waits for files.
+    under_way: deque[tuple[Batch, dict[str, Tensor]]] = deque()
+    ahead = BATCHES_AHEAD.get(encoder.device.type, 0)
+    copies = Copies(encoder.device)
     with sharing_blocks([fast_images(encoder) for encoder in encoders.values()]):
         for batch in decoded:
+            computed: dict[str, Tensor] = {}
             if batch.positions:
                 # Bytes go to the device and become floats there: a quarter of the transfer.
-                filled = _filled(batch, least=least).to(encoder.device, non_blocking=True)
-                pixels = to_floats(filled)
-                files = [str(paths[i]) for i in batch.positions]
-                for name, each in encoders.items():
-                    features[name].append(_encoded(each, pixels, files=files))
-            positions += batch.positions
-            skipped |= {i: error.args[0] for i, error in batch.bad.items()}
-            tick(len(batch.positions) + len(batch.bad))
-    joined = {name: np.concatenate(parts) for name, parts in features.items() if parts}
-    # The type is said, because an empty list would become floats, which are no positions.
-    return Encoded(joined, np.array(positions, dtype=np.int64), skipped)
+                pixels = to_floats(copies.of(_filled(batch, least=least)))
+                computed = {name: encode_pixels(each, pixels) for name, each in encoders.items()}
+            under_way.append((batch, computed))
+            if len(under_way) > ahead:
+                done.add(*under_way.popleft())
+        for each in under_way:
+            done.add(*each)
+    return done.encoded()
 
 
-def _encoded(encoder: Encoder, pixels: Tensor, *, files: Sequence[str]) -> np.ndarray:
-    """Features (n, D) of the first n images of a batch, which are those files; the others only fill it up."""
-    features = encode_pixels(encoder, pixels)[: len(files)].cpu()
-    check_finite(features, paths=files)
-    return features.numpy()
+class _Done:
+    """What is known of the first images of a list."""
+
+    def __init__(self, paths: Sequence[str | Picture], *, features: dict[str, list[np.ndarray]]) -> None:
+        self.paths = paths
+        self.features = features
+        self.positions: list[int] = []
+        self.skipped: dict[int, str] = {}
+
+    def add(self, batch: Batch, computed: Mapping[str, Tensor]) -> None:
+        """Fetch the features of a batch, of which images beyond its own only fill it up."""
+        files = [str(self.paths[i]) for i in batch.positions]
+        for name, on_device in computed.items():
+            features = on_device[: len(files)].cpu()
+            check_finite(features, paths=files)
+            self.features[name].append(features.numpy())
+        self.positions += batch.positions
+        self.skipped |= {i: error.args[0] for i, error in batch.bad.items()}
+        tick(len(batch.positions) + len(batch.bad))
+
+    def encoded(self) -> Encoded:
+        joined = {name: np.concatenate(parts) for name, parts in self.features.items() if parts}
+        # The type is said, because an empty list would become floats, which are no positions.
+        return Encoded(joined, np.array(self.positions, dtype=np.int64), self.skipped)
 
 
 def _filled(batch: Batch, *, least: int) -> Tensor:

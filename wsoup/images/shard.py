@@ -11,6 +11,7 @@ import numpy as np
 from wsoup.base import remote
 from wsoup.disk import store
 from wsoup.images.features import Encoded, encode_files
+from wsoup.images.workers import Images
 from wsoup.towers.encoder import Encoder
 
 if TYPE_CHECKING:
@@ -31,6 +32,12 @@ class ImageList:
 
     root: str
     files: "pa.Table"
+
+    def taken(self, rows: np.ndarray) -> Images:
+        """The paths and digests of some."""
+        part = self.files.select(["path", "digest"]).take(rows)
+        paths = [remote.joined(self.root, path) for path in part["path"].to_pylist()]
+        return Images(paths, part["digest"].to_pylist())
 
 
 @dataclass(frozen=True)
@@ -58,11 +65,11 @@ class EncodeImages:
 
     def encoded(self, encoders: Mapping[str, Encoder]) -> Encoded:
         """The features of the images by some encoders."""
-        part = self.images.files.take(self.rows)
+        taken = self.images.taken(self.rows)
         return encode_files(
             encoders,
-            paths=[remote.joined(self.images.root, path) for path in part["path"].to_pylist()],
-            digests=part["digest"].to_pylist(),
+            paths=taken.paths,
+            digests=taken.digests,
             batch_size=self.batch_size,
             on_bad_image=self.on_bad_image,
             fill=True,

@@ -1,17 +1,20 @@
-"""Worker processes that decode batches ahead of their use.
+"""Worker processes that decode pieces of lists of images ahead of their use.
 
 Pixels come back through a pipe, which needs no space in /dev/shm (Docker gives 64 MiB). Where no process can be
 started, this one decodes, and a line says so.
 """
 
+from __future__ import annotations
+
+import math
 import multiprocessing
 import os
 import pickle
 import signal
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import Connection
 from typing import NamedTuple
@@ -22,18 +25,38 @@ from torch import Tensor
 
 from wsoup.base.errors import DataError, ParamsError, WsoupError
 from wsoup.disk.files import reason_of
+from wsoup.images.decode import Picture
 from wsoup.runtime.ending import end_with
 from wsoup.runtime.memory import keep_memory
 from wsoup.runtime.threads import cores
 
+PIECE = 32
+"""Images that a process decodes at a time, so that the first batch of a device's hundreds is decoded by all of them."""
 AHEAD = 2
-"""Batches of each process that are under way or wait to be used."""
+"""Pieces of each process, and batches, that are under way or wait to be used."""
 CANNOT_START = (OSError, pickle.PicklingError, AttributeError, TypeError)
 """No resources; or, where processes are not forked, a preprocessing that cannot be pickled."""
 
 
+class Images(NamedTuple):
+    """A list of images: N paths or pictures, and the N content digests that they must have, or None."""
+
+    paths: Sequence[str | Picture]
+    digests: Sequence[str | None] | None
+
+    def pieces(self, *, batch_size: int) -> list[Images]:
+        """The list in pieces, in order; none has images of two batches."""
+        pieces = []
+        for start in range(0, len(self.paths), batch_size):
+            end = min(start + batch_size, len(self.paths))
+            for first in range(start, end, PIECE):
+                some = slice(first, min(first + PIECE, end))
+                pieces.append(Images(self.paths[some], self.digests[some] if self.digests else None))
+        return pieces
+
+
 class Batch(NamedTuple):
-    """One batch of a list of images.
+    """One batch, or one piece, of a list of images.
 
     Attributes:
         pixels: (B, 3, H, W) of the images that could be decoded.
@@ -46,45 +69,93 @@ class Batch(NamedTuple):
     bad: dict[int, DataError]
 
 
-Decode = Callable[[int], Batch]
-"""Batch number -> batch."""
+Decode = Callable[[Images], Batch]
+"""A piece of a list -> its pixels, with positions in the piece."""
 
 
-def ahead(decode: Decode, *, n: int, workers: int) -> Iterator[Batch]:
-    """``decode(0), ..., decode(n - 1)``, computed by worker processes up to two batches ahead of their use.
+class Decoders:
+    """Worker processes with one way of decoding.
 
-    Raises:
-        WsoupError: a worker was killed.
-        Exception: whatever `decode` raised in a worker, with that traceback as its cause.
+    Args:
+        decode: what they do.
+        batch_size: images that are used at a time.
+        workers: how many there are; with none, or where none can be started, this process decodes.
+        coming: the lists that will be asked for, in this order; any other may be, too.
     """
-    workers = min(workers, n)
-    # A daemon may have no children.
-    if multiprocessing.current_process().daemon:
-        workers = 0
-    pool = None
-    alive = None
-    if workers:
-        pool, alive = _started(decode, workers=workers)
-    if pool is None or alive is None:
-        yield from map(decode, range(n))
-        return
-    try:
-        at_first = min(n, AHEAD * workers)
-        pending = deque(pool.submit(_decoded, number) for number in range(at_first))
-        for number in range(n):
-            pixels, dtype, positions, bad = pending.popleft().result()
-            # One more is begun for each that is taken, so that memory holds a fixed number of batches.
-            coming = number + AHEAD * workers
-            if coming < n:
-                pending.append(pool.submit(_decoded, coming))
-            yield Batch(torch.from_numpy(pixels).view(dtype), positions, bad)
-    except BrokenProcessPool:
-        raise WsoupError(
-            "a decoding process was killed; run it again, with fewer of them where memory is short (WSOUP_WORKERS=1)"
-        ) from None
-    finally:
-        alive.close()
-        pool.shutdown()
+
+    def __init__(self, decode: Decode, *, batch_size: int, workers: int, coming: Iterable[Images] = ()) -> None:
+        self.decode = decode
+        self.batch_size = batch_size
+        # Memory holds a fixed number of pieces.
+        self.most = AHEAD * max(workers, math.ceil(batch_size / PIECE))
+        self.coming = iter(coming)
+        self.queue: deque[tuple[Images, Images]] = deque()  # lists and their pieces, to be begun
+        self.pending: deque[tuple[Images, Future[Sent]]] = deque()
+        # A daemon may have no children.
+        can_start = workers > 0 and not multiprocessing.current_process().daemon
+        self.pool, self.alive = _started(decode, workers=workers) if can_start else (None, None)
+
+    def decoded(self, images: Images) -> Iterator[Batch]:
+        """The pieces of a list, in order. Whatever comes after it is begun before all of it is used.
+
+        Raises:
+            WsoupError: a worker was killed.
+            Exception: whatever `decode` raised in a worker, with that traceback as its cause.
+        """
+        pieces = images.pieces(batch_size=self.batch_size)
+        if self.pool is None:
+            yield from map(self.decode, pieces)
+            return
+        try:
+            self._expect(images)
+            for _ in pieces:
+                self._begin()
+                _, future = self.pending.popleft()
+                pixels, dtype, positions, bad = future.result()
+                # One more is begun for each that is taken.
+                self._begin()
+                yield Batch(torch.from_numpy(pixels).view(dtype), positions, bad)
+        except BrokenProcessPool:
+            raise WsoupError(
+                "a decoding process was killed; run it again, with fewer of them where memory is short "
+                "(WSOUP_WORKERS=1)"
+            ) from None
+
+    def _expect(self, images: Images) -> None:
+        """Make the pieces of a list the next ones, which they are already if it is the one that was to come."""
+        if not self.pending and not self.queue:
+            self._load()
+        following = self.pending[0] if self.pending else self.queue[0] if self.queue else None
+        if following is not None and following[0] == images:
+            return
+        for _, future in self.pending:
+            future.cancel()
+        self.pending.clear()
+        self.queue.clear()
+        self._enqueue(images)
+
+    def _enqueue(self, images: Images) -> None:
+        self.queue.extend((images, piece) for piece in images.pieces(batch_size=self.batch_size))
+
+    def _load(self) -> bool:
+        """Queue the next list that is to come; False if there is none."""
+        images = next(self.coming, None)
+        if images is not None:
+            self._enqueue(images)
+        return images is not None
+
+    def _begin(self) -> None:
+        """Have as many pieces under way as may be."""
+        assert self.pool is not None
+        while len(self.pending) < self.most and (self.queue or self._load()):
+            images, piece = self.queue.popleft()
+            self.pending.append((images, self.pool.submit(_decoded, piece)))
+
+    def close(self) -> None:
+        """End the processes."""
+        if self.pool is not None and self.alive is not None:
+            self.alive.close()
+            self.pool.shutdown(cancel_futures=True)
 
 
 def _started(decode: Decode, *, workers: int) -> tuple[ProcessPoolExecutor | None, Connection | None]:
@@ -119,9 +190,12 @@ def _begin(decode: Decode, ending: Connection, alive: Connection) -> None:
     end_with(ending.recv_bytes)
 
 
-def _decoded(number: int) -> tuple[np.ndarray, torch.dtype, list[int], dict[int, DataError]]:
-    """A batch as bytes; a tensor would be sent through /dev/shm."""
-    pixels, positions, bad = _decode(number)
+Sent = tuple[np.ndarray, torch.dtype, list[int], dict[int, DataError]]
+"""A batch as bytes; a tensor would be sent through /dev/shm."""
+
+
+def _decoded(piece: Images) -> Sent:
+    pixels, positions, bad = _decode(piece)
     return pixels.contiguous().view(torch.uint8).numpy(), pixels.dtype, positions, bad
 
 

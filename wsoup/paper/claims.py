@@ -4,13 +4,14 @@ Ours are read from what stage `report` wrote (reports/tables, reports/plots) and
 whose numbers this run does not have says what is missing.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.paper.claims_in_points import claims_in_points
-from wsoup.paper.claims_verdict import PLACES, read_lines, verdict
+from wsoup.paper.claims_verdict import PLACES, Difference, read_lines, verdict, verdict_at_least
 from wsoup.paper.tables import MEMORY
 
 BEST = "Word soup score mean"
@@ -27,6 +28,8 @@ ZERO_SHOT = (
 trick's are left out: with its copies they have 96, and the claim is about at most 64."""
 FEWER = {"XD mean": 25, "DG mean": 70}
 """How many times fewer parameters than CoOp's best the paper claims."""
+LEAST = 0.1
+"""Points by which a row beats another: the smallest that the paper prints."""
 ABOUT = 0.8
 """The share of the paper's factor that is about as much: it reads its own from a curve, between soups of its table."""
 MANY_WORDS = 1000
@@ -79,18 +82,29 @@ def beaten_baselines(efficiency: Path, *, zero_shot: Path) -> str:
     if soup is None or not baselines:
         return f"{claim}: ours is not known, because {efficiency} has no {SOUP_OF_TWO}, or {zero_shot} no baseline"
     places = []
-    beats_all = True
+    over_best = {}
     for column, title in PLACES.items():
         measured = [line for line in baselines if line.get(column)]
         if not measured or not soup.get(column):
             continue
         ours = float(soup[column])
         best = max(measured, key=lambda line: float(line[column]))
+        over_best[column] = _between_seeds(soup, best, column=column)
         n_beaten = sum(float(line[column]) < ours for line in measured)
-        beats_all = beats_all and n_beaten == len(measured)
         figures = f"ours {ours:.2f} beats {n_beaten} of {len(measured)}"
-        places.append(f"{title} {figures} (best: {best['method']}, {float(best[column]):.2f})")
-    return f"{claim}: {'; '.join(places)}; {verdict(beats_all)}"
+        by = over_best[column]
+        places.append(f"{title} {figures} (best: {best['method']}, {float(best[column]):.2f}; {by})")
+    return f"{claim}: {'; '.join(places)}; {verdict_at_least(over_best, least=dict.fromkeys(PLACES, LEAST))}"
+
+
+def _between_seeds(line: Mapping[str, str], other: Mapping[str, str], *, column: str) -> Difference:
+    """One row of a table minus another, with two standard deviations over seeds to either side, if it has them."""
+    points = float(line[column]) - float(other[column])
+    deviations = [each.get(f"{column} (std)") for each in (line, other)]
+    if not all(deviations):
+        return Difference(points)
+    both = 2 * math.hypot(*(float(str(deviation)) for deviation in deviations))
+    return Difference(points, points - both, points + both)
 
 
 def fewer_parameters(path: Path) -> str:

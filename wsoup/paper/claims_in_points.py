@@ -1,15 +1,25 @@
 """The paper's claims that are differences of two rows of one of its tables, with a run's differences beside them.
 
 The rows have the same names in a run's table as in the paper's (data/paper/<table>.csv), of which the claim's own
-differences are taken. A claim holds if no difference, rounded to the paper's one decimal, is smaller than what it says.
+differences are taken. Whether a claim holds, `wsoup.paper.claims_verdict` says.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from wsoup.disk.files import PRETRAINED
 from wsoup.paper import tables
-from wsoup.paper.claims_verdict import PLACES, read_lines, verdict
+from wsoup.paper.claims_verdict import (
+    PLACES,
+    Difference,
+    Lines,
+    RowName,
+    difference,
+    read_lines,
+    verdict_at_least,
+    verdict_at_most,
+)
 
 CE = "Cross Entropy (CE)"
 Rows = Mapping[str, Mapping[str, str]]
@@ -90,6 +100,10 @@ CLAIMS = (
     ),
 )
 
+COUNTS = "counts.csv"
+"""The table of a run that intervals come from."""
+NOT_THE_PAPERS: Mapping[str, RowName] = {"Word soup + offset trick": (PRETRAINED, "word_soup_offsets")}
+"""Rows of a run that the paper's tables do not have."""
 NOTHING = 0.1
 """Points that are no gain: the smallest that the paper prints."""
 
@@ -97,44 +111,54 @@ NOTHING = 0.1
 def claims_in_points(folder: Path) -> Iterator[str]:
     """A line for each of `CLAIMS`, from the tables in a folder such as reports/tables."""
     for claim in CLAIMS:
-        path = folder / f"{claim.table}.csv"
-        yield in_points(claim, path)
-    yield offsets_of_words(folder / "zero_shot.csv")
+        yield in_points(claim, folder)
+    yield offsets_of_words(folder)
 
 
-def in_points(claim: Claim, path: Path) -> str:
-    """What a claim says, the paper's differences and ours; `path`: the run's table as CSV."""
+def in_points(claim: Claim, folder: Path) -> str:
+    """What a claim says, the paper's differences, and those of a run's tables with their intervals."""
     theirs = _differences(claim, _by_name(tables.table_rows(claim.table)))
-    ours = _differences(claim, _by_name(read_lines(path)))
+    path = folder / f"{claim.table}.csv"
+    ours = _differences(claim, _by_name(read_lines(path)), counts=read_lines(folder / COUNTS))
     if not ours:
         return f"{claim.says}: ours is not known, because {path} has not both rows"
-    places = [f"{PLACES[place]} paper {theirs[place]:+.2f}, ours {points:+.2f}" for place, points in ours.items()]
-    holds = all(round(points, 1) >= claim.least[place] for place, points in ours.items())
-    return f"{claim.says}: {'; '.join(places)}; {verdict(holds)}"
+    places = [f"{PLACES[place]} paper {theirs[place]}, ours {difference}" for place, difference in ours.items()]
+    return f"{claim.says}: {'; '.join(places)}; {verdict_at_least(ours, least=claim.least)}"
 
 
-def offsets_of_words(path: Path) -> str:
+def offsets_of_words(folder: Path) -> str:
     """The paper has no row of a word soup with offsets: by the authors' log it adds -0.10 and -0.06 points."""
     says = "The offset trick adds nothing to word soups"
     claim = Claim(says, "zero_shot", ("Word soup + offset trick",), ("Word soup",), dict.fromkeys(PLACES, 0.0))
-    ours = _differences(claim, _by_name(read_lines(path)))
+    path = folder / "zero_shot.csv"
+    ours = _differences(claim, _by_name(read_lines(path)), counts=read_lines(folder / COUNTS))
     if not ours:
         return f"{says}: ours is not known, because {path} has not both rows"
-    places = [f"{PLACES[place]} ours {points:+.2f}" for place, points in ours.items()]
-    holds = all(round(points, 1) <= NOTHING for points in ours.values())
-    return f"{says}: {'; '.join(places)}; {verdict(holds)}"
+    places = [f"{PLACES[place]} ours {difference}" for place, difference in ours.items()]
+    return f"{says}: {'; '.join(places)}; {verdict_at_most(ours, most=NOTHING)}"
 
 
 def _by_name(lines: Sequence[Mapping[str, str]]) -> Rows:
     return {line["method"]: line for line in lines}
 
 
-def _differences(claim: Claim, rows: Rows) -> dict[str, float]:
-    """Points by place, where both sides have figures."""
+def _differences(claim: Claim, rows: Rows, *, counts: Lines = ()) -> dict[str, Difference]:
+    """The best row of ours minus the best of the others by place, where both sides have figures."""
+    names = dict(NOT_THE_PAPERS)
+    for row in tables.rows(claim.table):
+        names[row.label] = (row.variant, row.row)
     differences = {}
     for place in claim.least:
-        ours = [float(rows[name][place]) for name in claim.ours if rows.get(name, {}).get(place)]
-        over = [float(rows[name][place]) for name in claim.over if rows.get(name, {}).get(place)]
-        if ours and over:
-            differences[place] = max(ours) - max(over)
+        ours = _best(claim.ours, rows, place=place)
+        over = _best(claim.over, rows, place=place)
+        if ours is not None and over is not None:
+            points = float(rows[ours][place]) - float(rows[over][place])
+            both = {"ours": names[ours], "over": names[over]}
+            differences[place] = difference(points, counts=counts, place=place, **both)
     return differences
+
+
+def _best(names: Sequence[str], rows: Rows, *, place: str) -> str | None:
+    """The name with the highest figure in a place; None if none has one."""
+    there = [name for name in names if rows.get(name, {}).get(place)]
+    return max(there, key=lambda name: float(rows[name][place]), default=None)

@@ -18,16 +18,19 @@ import yaml
 from wsoup.datasets.paper import PAPER, comparable
 from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.made_from import MadeFrom, made_from
-from wsoup.finetune.params import MethodParams
+from wsoup.finetune.params import FinetuneParams, MethodParams
 from wsoup.paper.tables import QUICK_GELU, encoder_differs, path_of
 from wsoup.params.graph import Graph, graph_of, own_dvc_yaml
 from wsoup.params.section import Sections, parse
 from wsoup.search.grow.all_kinds import Soups
 
 DEFINITIONS = ("soups.", "finetune.methods.")
-"""Sections of which every key matters, whether the paper states it or not."""
+"""Sections of which every key matters, whether the paper states it or not. Of the keys that methods share, those that
+data/paper/settings.yaml does not name have their default in the paper."""
 AS_FINE = {"encoder.precision": ("reference", "fp16")}
 """Values as good as the paper's: the authors' own texts and images are in half precision."""
+OBSERVING = ("finetune.log_every", ".snapshots", ".snapshots.every", ".snapshots.images")
+"""Endings of keys that only say how training is looked at."""
 BY_CLASS = {"ensemble": ("baseline_template",), "gpt": ("baseline_template", "gpt_names", "gpt_wording")}
 """Beginning of the key of a row whose texts differ by class -> keys of a dataset that they depend on."""
 
@@ -75,7 +78,8 @@ class Settings:
         for name, method in written.items():
             del method["group"]
             methods[name] = MethodParams.model_validate(method).model_dump(mode="json", by_alias=True)
-        sections["finetune"]["methods"] = methods
+        shared = FinetuneParams.model_validate({**sections["finetune"], "methods": {}})
+        sections["finetune"] = {**shared.model_dump(mode="json"), "methods": methods}
         return cls(flat(sections), pools, differs)
 
     @cached_property
@@ -167,8 +171,8 @@ def _deciding(made: MadeFrom, *, run: Settings, paper: Settings) -> list[str]:
         stated |= dict.fromkeys(paper.below(section))
         if section.startswith(DEFINITIONS):
             stated |= dict.fromkeys(run.below(section))
-    # Snapshots only observe, and lists of words are marked by `differs_always`.
-    return [key for key in stated if not key.endswith(".tune.words") and ".snapshots" not in key]
+    # Lists of words are marked by `differs_always`.
+    return [key for key in stated if not key.endswith(".tune.words") and not key.endswith(OBSERVING)]
 
 
 def images_differ(run: Settings) -> Iterable[str]:

@@ -123,6 +123,22 @@ def rows(name: str) -> list[PaperRow]:
     return paper_rows
 
 
+def gain_of_method(method: str, *, over: str, row: str) -> dict[str, float]:
+    """Points of a finetuned method with a soup over another on the class name alone: XD and DG mean; {} if unknown.
+
+    Args:
+        method, over: variants of rows.csv, such as ``coop_diverse`` and ``coop``.
+        row: of the first, such as ``word_soup``.
+    """
+    for table in ("few_shot", "diversity_ablation"):
+        theirs = {(line.variant, line.row): line.figures for line in rows(table)}
+        first = theirs.get((method, row))
+        second = theirs.get((over, "class_name"))
+        if first is not None and second is not None:
+            return {place: first[place] - second[place] for place in ("XD mean", "DG mean")}
+    return {}
+
+
 def _single(line: Mapping[str, str], *, table: str) -> PaperRow:
     """A row of table 1 or 2; a text that the paper shortens cannot be counted."""
     target = line["target"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -42,6 +42,8 @@ class Stage:
         deps: the files and folders that it reads.
         outs: what it writes, metrics among it.
         filled_in: keys of params.yaml that its deps and outs are made from.
+        optional: keys of the section that has its name that params.yaml may lack, and has; DVC, which refuses what
+            params.yaml lacks, knows of them by the digest of stage `code` (`wsoup.pipeline.code_file`).
     """
 
     name: str
@@ -50,6 +52,7 @@ class Stage:
     deps: tuple[str, ...]
     outs: tuple[str, ...]
     filled_in: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
 
     @property
     def is_own(self) -> bool:
@@ -67,7 +70,7 @@ class Stage:
     @property
     def own_keys(self) -> list[str]:
         """The keys of params.yaml that it reads."""
-        return [param.key for param in self.params if param.file == PARAMS]
+        return [*(param.key for param in self.params if param.file == PARAMS), *self.optional]
 
 
 class Graph:
@@ -166,7 +169,56 @@ def graph_of(dvc_yaml: Mapping[str, Any], *, params: Mapping[str, Any]) -> Graph
         for key, item in items.items():
             scope = {**params, "key": key, "item": item}
             stages.append(_stage(f"{name}@{key}", section["do"], scope=scope, item=f"{place}.{key}"))
+    optional = optional_keys(dvc_yaml, params=params)
+    for i, stage in enumerate(stages):
+        script, _, _ = stage.name.partition("@")
+        if script in optional:
+            stages[i] = replace(stage, optional=optional[script])
     return Graph(stages)
+
+
+def optional_keys(dvc_yaml: Mapping[str, Any], *, params: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """By stage, the keys that params.yaml has in the section of its name, and that dvc.yaml does not list.
+
+    dvc.yaml lists keys of such a section one by one, because other stages read others of them. It cannot list one that
+    params.yaml may lack.
+    """
+    by_stage = {}
+    for name, stage in (dvc_yaml.get("stages") or {}).items():
+        section = params.get(name)
+        listed = listed_below(name, dvc_yaml=dvc_yaml)
+        is_listed_whole = name in _keys_listed(stage)
+        if not isinstance(section, Mapping) or not listed or is_listed_whole:
+            continue
+        keys = tuple(f"{name}.{key}" for key, value in section.items() if key not in listed and value is not None)
+        if keys:
+            by_stage[name] = keys
+    return by_stage
+
+
+def listed_below(section: str, *, dvc_yaml: Mapping[str, Any] | None = None) -> list[str]:
+    """The keys of a section that dvc.yaml lists one by one, each once; of ``finetune.methods.${key}``, `methods`.
+
+    Args:
+        section: of params.yaml.
+        dvc_yaml: its content; None: wsoup's own.
+    """
+    keys: dict[str, None] = {}
+    for stage in ((dvc_yaml or own_dvc_yaml()).get("stages") or {}).values():
+        for key in _keys_listed(stage):
+            outer, _, inner = key.partition(".")
+            if outer == section and inner:
+                keys[inner.partition(".")[0]] = None
+    return list(keys)
+
+
+def _keys_listed(stage: Mapping[str, Any]) -> list[str]:
+    """The keys of params.yaml that a stage of dvc.yaml lists, and the one whose items it is made for."""
+    keys = [param.key for param in _listed(stage.get("do", stage).get("params") or ()) if param.file == PARAMS]
+    each = stage.get("foreach")
+    if isinstance(each, str):  # such as ${landscape.methods}
+        keys.append(each[2:-1])
+    return keys
 
 
 def _stage(name: str, section: Mapping[str, Any], *, scope: Mapping[str, Any], item: str = "") -> Stage:
@@ -198,12 +250,18 @@ def _stage(name: str, section: Mapping[str, Any], *, scope: Mapping[str, Any], i
 
 
 def _params(listed: Iterable[Any], *, scope: Mapping[str, Any]) -> Iterator[Param]:
-    """The params of a stage; most are of params.yaml, which dvc.yaml leaves unsaid."""
-    for entry in listed:
+    """The params of a stage, with their ``${...}`` replaced."""
+    for file, key in _listed(listed):
+        yield Param(file, _filled(key, scope))
+
+
+def _listed(params: Iterable[Any]) -> Iterator[Param]:
+    """The params of a stage as dvc.yaml has them; most are of params.yaml, which it leaves unsaid."""
+    for entry in params:
         by_file = entry if isinstance(entry, Mapping) else {PARAMS: [entry]}
         for file, keys in by_file.items():
             for key in keys:
-                yield Param(file, _filled(key, scope))
+                yield Param(file, key)
 
 
 def _paths(outs: Iterable[Any]) -> Iterator[str]:

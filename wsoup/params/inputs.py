@@ -78,12 +78,14 @@ class ClassTextFile(NamedTuple):
         path: the file.
         wording: how its texts end, and whether they are whole sentences; None: text, if they are no sentences.
         names: keys of the file, by class, that are not the class's name.
+        pairs: a file of such keys; None: there is none.
     """
 
     key: str
     path: str
     wording: Wording | None
     names: Mapping[str, str]
+    pairs: str | None = None
 
     @property
     def are_sentences(self) -> bool:
@@ -125,6 +127,12 @@ class DatasetParams(Section):
     whole sentences, as CuPL's, are used as they are, without a template. null: text, if they are no sentences."""
     sentences: Place | None = None
     """JSON of {class: [sentence, ...]} for CuPL's row, whole sentences without a template; under candidates.watch."""
+    names: Place | None = None
+    """A file that says which key of gpt_descriptors or sentences is which class, where it is not the class's name: one
+    a line, key, tab, class. `wsoup texts match` proposes it; under candidates.watch."""
+    templates: Place | None = None
+    """A file of this dataset's own prompt templates, one a line, each with one {}, for a row of each dataset's own;
+    under candidates.watch; null: its template alone."""
     baseline_template: Annotated[Text, AfterValidator(checked)] | None = None
     """The template of the GPT rows; the prompt ensemble takes its ending, too; null: template. The authors' GPT texts
     all begin with "a photo of a" (gpt_helpers.py:187), and UCF's classes are "a type of action" there (:53)."""
@@ -137,9 +145,11 @@ class DatasetParams(Section):
     def class_texts(self) -> Iterator[ClassTextFile]:
         """The files of texts for each class that it names."""
         if self.gpt_descriptors is not None:
-            yield ClassTextFile("gpt_descriptors", self.gpt_descriptors, self.gpt_wording, self.gpt_names or {})
+            yield ClassTextFile(
+                "gpt_descriptors", self.gpt_descriptors, self.gpt_wording, self.gpt_names or {}, self.names
+            )
         if self.sentences is not None:
-            yield ClassTextFile("sentences", self.sentences, "sentences", {})
+            yield ClassTextFile("sentences", self.sentences, "sentences", {}, self.names)
 
 
 def source_of(datasets: Mapping[str, DatasetParams]) -> str:

@@ -30,25 +30,35 @@ def clauses(error: ValidationError, *, model: type[BaseModel], raw: Mapping[str,
     """
     # A typo is both an unknown key and a missing one: the unknown one comes first.
     problems = sorted(error.errors(), key=lambda problem: problem["type"] == "missing")
+    missing = [_keys(problem, raw=raw) for problem in problems if problem["type"] == "missing"]
     explained = []
     for problem in problems:
         # It follows from another problem, which is explained.
         if problem["type"] != "default_factory_not_called":
-            explained.append(_explain(problem, model=model, raw=raw))
+            explained.append(_explain(problem, model=model, raw=raw, missing=missing))
     return explained
 
 
-def _explain(problem: ErrorDetails, *, model: type[BaseModel], raw: Mapping[str, object]) -> str:
-    """One of pydantic's errors in one clause."""
+def _keys(problem: ErrorDetails, *, raw: Mapping[str, object]) -> list[str]:
+    """Where one of pydantic's errors is, in the file's keys."""
+    location = [part for part in problem["loc"] if part != "[key]"]
+    return keys_in(raw, location=location, missing=problem["type"] == "missing")
+
+
+def _explain(
+    problem: ErrorDetails, *, model: type[BaseModel], raw: Mapping[str, object], missing: Sequence[Sequence[str]]
+) -> str:
+    """One of pydantic's errors in one clause; `missing` are all keys that the file lacks."""
     kind = problem["type"]
     context = problem.get("ctx", {})
     location = [part for part in problem["loc"] if part != "[key]"]
-    keys = keys_in(raw, location=location, missing=kind == "missing")
+    keys = _keys(problem, raw=raw)
     where = one_line(".".join(keys) or "params", limit=2 * SHOWN_VALUE)
     if kind == "extra_forbidden":
         known = _known_keys(location[:-1], model=model)
         unknown = str(location[-1])
-        hint = nearest(unknown, known=known).replace("there are", "known keys here:")
+        lacking = [other[-1] for other in missing if other[:-1] == keys[:-1]]
+        hint = nearest(unknown, known=known, lacking=lacking).replace("there are", "known keys here:")
         return f"unknown key {where!r}; {hint}"
     if kind == "missing":
         return f"key {where!r} is missing"

@@ -1,17 +1,19 @@
 """Sections of params.yaml, whose every key is checked.
 
-A section has no unknown keys and does not change after loading. There are no hidden defaults: every key that changes
-results is in the file, and an optional key (``null`` or absent) means "as the model or the layout says".
+A section has no unknown keys and does not change after loading. A key that was added to a section later has a default,
+which is the behaviour without it: a params.yaml that does not name the key stays valid, and so do the results that were
+made with it (`Section.meant`). A key that dvc.yaml lists by itself must be in the file, because DVC looks for it there.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from wsoup.base.errors import LONGEST, ParamsError, one_line
 from wsoup.base.validation import nearest
+from wsoup.params.graph import listed_below
 from wsoup.params.problems import clauses
 from wsoup.params.reading import read_yaml
 
@@ -62,11 +64,41 @@ class Section(BaseModel):
     """Base of all sections: no unknown keys, no change after loading, no NaN and no infinity."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False)
+    written: ClassVar[frozenset[str]] = frozenset()
+    """Fields that results name even where they have their default, as they did before `meant` left such fields out."""
+
+    def meant(self, *, mode: Literal["json", "python"] = "python", exclude: Set[str] = frozenset()) -> dict[str, Any]:
+        """What a result is made with, by key of params.yaml: the values, without optional keys that have their default.
+
+        So a result names no key that was added after it was made, unless the key changes it.
+
+        Args:
+            mode: json for values as JSON has them.
+            exclude: fields to leave out.
+        """
+        values = self.model_dump(mode=mode, by_alias=True, exclude=set(exclude))
+        for name, about in type(self).model_fields.items():
+            key = about.alias or name
+            value = getattr(self, name)
+            is_optional = not about.is_required() and name not in self.written
+            if key in values and is_optional and value == about.get_default(call_default_factory=False):
+                del values[key]
+            elif key in values and isinstance(value, Section):
+                values[key] = value.meant(mode=mode)
+        return values
 
 
-def check_stated(section: Section, *, because_of: str) -> None:
-    """Raise ValueError if keys that dvc.yaml tracks one by one are left to their defaults; `because_of` needs them."""
-    left = [name for name in type(section).model_fields if name not in section.model_fields_set]
+def check_stated(section: Section, *, name: str, because_of: str) -> None:
+    """Raise ValueError if keys that dvc.yaml lists one by one are not in the file, where DVC looks for them.
+
+    Args:
+        section: whose keys.
+        name: of the section in params.yaml.
+        because_of: its key that there are stages for.
+    """
+    left = [
+        key for key in listed_below(name) if key in type(section).model_fields and key not in section.model_fields_set
+    ]
     if left:
         raise ValueError(f"{because_of} needs {', '.join(left)} beside it (docs/params.md has usual values)")
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from wsoup.base import remote
 from wsoup.base.errors import DataError, MissingError
-from wsoup.datasets.cells import Cells, is_list, read_cells
-from wsoup.datasets.left_out import files_in, in_words, not_read
+from wsoup.datasets.cells import Cells
+from wsoup.datasets.left_out import files_in, in_words
 from wsoup.datasets.list_classes import class_texts
-from wsoup.datasets.listing import IMAGE_SUFFIXES
-from wsoup.datasets.photo_files import is_photo
+from wsoup.datasets.lists import is_list, read_cells
+from wsoup.datasets.photo_files import ending, expected, is_photo
 from wsoup.disk.files import shown
 
 
@@ -48,21 +48,23 @@ def find_photos(places: Sequence[str]) -> tuple[list[Photo], str]:
         places: image files, folders, or lists (`wsoup.datasets.cells`).
 
     Returns:
-        The photos, and a line about images in folders whose kind cannot be decoded; "" if there are none.
+        The photos, and a line about files in folders that are no photos; "" if there are none.
 
     Raises:
         MissingError: a place does not exist.
         DataError: no images at all, or a list that cannot be read.
     """
     photos: list[Photo] = []
-    unknown: Counter[str] = Counter()
+    others: Counter[str] = Counter()
     for given in places:
         # A folder may be called ``http:``; what is in it is not at a URL.
         place = os.path.join(".", given) if remote.names_url(given) else given
         if os.path.isdir(place):
-            files = list(files_in(place))
-            photos += [Photo(path, place=place) for path in files if is_photo(path)]
-            unknown += not_read(files)
+            for path in files_in(place):
+                if is_photo(path):
+                    photos.append(Photo(path, place=place))
+                else:
+                    others[ending(path)] += 1
         elif not os.path.lexists(place):
             raise MissingError(
                 f"{shown(given)} does not exist; name photos, folders of photos, or a CSV with a column path"
@@ -72,11 +74,10 @@ def find_photos(places: Sequence[str]) -> tuple[list[Photo], str]:
         else:
             photos.append(Photo(place))
     if not photos:
-        kinds = " ".join(sorted(IMAGE_SUFFIXES))
-        raise DataError(f"no images in {', '.join(shown(place) for place in places)}; expected {kinds} files")
-    if not unknown:
+        raise DataError(f"no images in {', '.join(shown(place) for place in places)}; expected {expected()} files")
+    if not others:
         return photos, ""
-    return photos, in_words(unknown)
+    return photos, in_words(others)
 
 
 def _in_list(path: Path) -> list[Photo]:

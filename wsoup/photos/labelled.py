@@ -5,7 +5,6 @@ Nothing here loads a model, so that whatever is wrong with a folder is said at o
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +13,6 @@ import torch
 from torch import Tensor
 
 from wsoup.base.class_names import shared_names
-from wsoup.base.errors import DataError
 from wsoup.base.folder_names import changes, proposed
 from wsoup.base.templates import oddity
 from wsoup.core import prompts
@@ -23,18 +21,7 @@ from wsoup.datasets.few_images import none_to_test_on
 from wsoup.datasets.hashing import hashed
 from wsoup.datasets.left_out import left_out
 from wsoup.datasets.listing import validated
-from wsoup.datasets.shape import shape_of
-from wsoup.datasets.walk import require_photos, subfolders
-
-
-def _deeper(root: str, *, wanted: Collection[str]) -> str:
-    """What to do if the only class folder holds what are probably the classes; "" if it does not."""
-    shape = shape_of(root)
-    (name,) = folder.class_folders(root, wanted=wanted)
-    for place in shape.holders.values():
-        if len(subfolders(place / name)) > 1:
-            return f"; if its folders are the classes, name {place / name}"
-    return ""
+from wsoup.datasets.walk import require_photos
 
 
 @dataclass(frozen=True)
@@ -84,12 +71,8 @@ def look(root: str, *, shots: int, seed: int, template: str, classes: str | None
     template = prompts.checked(template)
     sides = division.sides(root)
     listing = validated(folder.read(root, wanted=sides.wanted, class_names=classes))
-    if len(listing.class_names) < 2:
-        raise DataError(
-            f"{root} has one class, {listing.class_names[0]!r}; photos are told apart between two or more"
-            f"{_deeper(root, wanted=sides.wanted)}"
-        )
-    notes = left_out(root)
+    folder.check_several(listing, wanted=sides.wanted)
+    notes = [*listing.notes, *left_out(root)]
     notes += [line for line in (sides.note, oddity(template)) if line]
     names = dict(zip(folder.class_folders(root, wanted=sides.wanted), listing.class_names, strict=True))
     named_by_user = classes is not None or (Path(root) / "classnames.txt").exists()

@@ -9,6 +9,7 @@ from pathlib import Path
 from PIL import Image
 
 from wsoup.disk import store
+from wsoup.disk.files import tamed
 from wsoup.images.decode import load_rgb
 from wsoup.photos.classify import Prediction
 from wsoup.photos.tables import share_right
@@ -59,8 +60,7 @@ def write_sheet(path: Path, predictions: Sequence[Prediction], *, title: str) ->
         if members:
             figures = "".join(_figure(prediction) for prediction in members[:shown_of_group])
             parts.append(f"<h2>{escape(name)} <small>{len(members):,}</small></h2><div class=sheet>{figures}</div>")
-    page = "".join(parts).replace("\x1b", "\\x1b")
-    store.write_bytes(path, page.encode(errors="replace"))
+    store.write_bytes(path, tamed("".join(parts)).encode(errors="replace"))
 
 
 def _figure(prediction: Prediction) -> str:

@@ -1,56 +1,13 @@
 """Answers as a table, and counts of them by label."""
 
-import csv
-import io
-import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
-from wsoup.disk import store
-from wsoup.disk.files import defused, defused_path, shown
+from wsoup.disk.csv_rows import Cell
 from wsoup.photos.classify import Prediction
 
 MOST_CONFUSED = 3
 """Pairs of confused classes that are listed."""
-Cell = str | int | float | None
-
-
-def write_rows(file: Path | None, rows: Sequence[Mapping[str, Cell]]) -> None:
-    """Write rows with the same columns as CSV, to stdout if `file` is None.
-
-    No cell is a formula to a spreadsheet or a command to a terminal, and all text is valid UTF-8, whatever a file's
-    name is.
-    """
-    on_terminal = file is None and sys.stdout.isatty()
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([defused(name) for name in rows[0]])
-    for row in rows:
-        cells = []
-        for name, value in row.items():
-            cell = _safe(name, value)
-            if on_terminal and isinstance(cell, str):
-                cell = shown(cell)
-            cells.append(cell)
-        writer.writerow(cells)
-    if file is None:
-        sys.stdout.write(text.getvalue())
-    else:
-        store.write_bytes(file, text.getvalue().encode())
-
-
-def _safe(column: str, cell: Cell) -> Cell:
-    """A cell that no spreadsheet computes and no terminal obeys."""
-    if not isinstance(cell, str):
-        return cell
-    text = cell.encode(errors="backslashreplace").decode()
-    # Else `cat` would send the terminal a command.
-    text = text.replace("\x1b", "\\x1b")
-    # A path with an apostrophe in front of it would name no file.
-    if column == "path":
-        return defused_path(text)
-    return defused(text)
 
 
 def row_of(prediction: Prediction, *, top: int, inputs: Sequence[str]) -> dict[str, Cell]:

@@ -30,6 +30,7 @@ from wsoup.core.member import Member
 from wsoup.core.scoring import Scores
 from wsoup.core.soup import Soup
 from wsoup.datasets.listing import some
+from wsoup.disk.csv_rows import Cell, write_rows
 from wsoup.disk.store import write_bytes
 from wsoup.heads.duplicates import duplicates
 from wsoup.heads.fewshot import FewShot, checked
@@ -40,7 +41,6 @@ from wsoup.photos.classify import Classifier, built_in_texts
 from wsoup.photos.files import Photo
 from wsoup.photos.labelled import LabelledPhotos
 from wsoup.photos.sheet import write_sheet
-from wsoup.photos.tables import write_rows
 from wsoup.report.labels import random_soup
 from wsoup.search.grow.sample import drawn_from
 from wsoup.statistics.advice import HEAD, Advice, advise
@@ -157,13 +157,22 @@ class Trial:
             photos.append(Photo(path, names[label]))
         rows = []
         for i, photo in enumerate(photos):
-            answers = {row: names[int(labels[i])] for row, labels in self.answers.items()}
-            rows.append({"path": photo.path, "label": photo.label, **answers})
+            rows.append({"path": photo.path, "label": photo.label, **self._answers_of(i)})
         write_rows(out / "predictions.csv", rows)
         recommended = self.classifiers[self.advice.use]
         top = min(3, len(names))
         predictions = list(recommended.answers(photos, self.features, top=top))
         write_sheet(out / "sheet.html", predictions, title=self.advice.sentence)
+
+    def _answers_of(self, i: int) -> dict[str, Cell]:
+        """What each row answers for a photo: the class's name, and where two classes share one, its position, too."""
+        names = self.photos.class_names
+        given = {row: int(labels[i]) for row, labels in self.answers.items()}
+        cells: dict[str, Cell] = {row: names[label] for row, label in given.items()}
+        if len({*names}) < len(names):
+            cells["label_index"] = int(self.labels[i])
+            cells |= {f"{row}_index": label for row, label in given.items()}
+        return cells
 
     def command(self, out: Path) -> str:
         """The command that classifies photos with the row to use."""

@@ -1,22 +1,29 @@
 """artifacts/code.yaml: what the code of each stage means, and whether a stage is about to run that code.
 
+A key of params.yaml that dvc.yaml does not list, since params.yaml may lack it (`wsoup.params.graph.optional_keys`),
+counts as code of its stage: its default is written there, and another value changes the digest as an edit would.
+
 A stage that is run by hand, or by ``dvc repro --single-item``, may follow an edit that stage `code` has not seen. It
 then refuses to run, since DVC would record its results under the digest of other code.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from wsoup.base.errors import ChangedError, MismatchError
 from wsoup.disk import code
-from wsoup.params.graph import CODE, Stage, value_at
+from wsoup.params.graph import CODE, Stage, read_graph, value_at
 from wsoup.params.reading import read_yaml
+from wsoup.params.section import Section
 from wsoup.pipeline.installed import RECORD
+from wsoup.pipeline.params import load_params
 from wsoup.pipeline.unchanged import state_of
 
 HEAD = "# What the code of each stage means (stage `code`): a comment changes nothing here, an operator its stages.\n"
@@ -34,14 +41,42 @@ def as_yaml(digests: Mapping[str, object]) -> bytes:
     return (HEAD + yaml.dump(dict(digests), Dumper=_Quoting)).encode()
 
 
+def digests(stages: Path) -> dict[str, Any]:
+    """What stage `code` would write now: the digest of each stage, of soups by kind.
+
+    Args:
+        stages: the folder of the scripts.
+    """
+    by_stage: dict[str, Any] = code.digests(stages)
+    for stage in read_graph().stages.values():
+        if stage.optional:
+            by_stage[str(stage.code_key)] = digest_of(stage, stages=stages)
+    return by_stage
+
+
 def digest_of(stage: Stage, *, stages: Path) -> str:
-    """The digest of the code that a stage would run now.
+    """The digest of the code that a stage would run now, with its optional keys.
 
     Args:
         stage: it names its key in artifacts/code.yaml, such as ``score`` or ``soup.chains``.
         stages: the folder of the scripts.
     """
-    return code.digest(_files(stage, stages=stages))
+    digest = code.digest(_files(stage, stages=stages))
+    settings = _settings(stage)
+    if not settings:
+        return digest
+    return code.short_digest(json.dumps([digest, settings], sort_keys=True))
+
+
+def _settings(stage: Stage) -> dict[str, object]:
+    """The optional keys of a stage that do not have their default, and their values."""
+    if not stage.optional:
+        return {}
+    name, _, _ = stage.name.partition("@")
+    section: Section = getattr(load_params(), name)
+    meant = section.meant(mode="json")
+    keys = [key.removeprefix(f"{name}.") for key in stage.optional]
+    return {key: meant[key] for key in keys if key in meant}
 
 
 def _files(stage: Stage, *, stages: Path) -> list[Path]:

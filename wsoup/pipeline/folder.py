@@ -26,7 +26,7 @@ USER_FILES = (
     "data/toy/.gitignore",
 )
 """Files that are written once and never updated."""
-GITIGNORE = "/.cache/\n/artifacts/\n/reports/index.html\n/dvc_plots/\n__pycache__/\n*.py[cod]\n.*.tmp\n"
+GITIGNORE = "/.cache/\n/artifacts/\n/reports/index.html\n/reports/*.svg\n/dvc_plots/\n__pycache__/\n*.py[cod]\n.*.tmp\n"
 GITATTRIBUTES = "# DVC hashes bytes: a checkout that changed line ends would run every stage.\n* -text\n"
 DVC_CONFIG = "[core]\n    analytics = false\n    check_update = false\n"
 

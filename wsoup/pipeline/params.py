@@ -19,6 +19,7 @@ from wsoup.heads.params import Heads
 from wsoup.params.inputs import Datasets, EmbedParams, EncoderParams, FewshotParams
 from wsoup.params.section import Name, Section, Seeds, load, parse
 from wsoup.search.grow.all_kinds import Soups
+from wsoup.search.grow.kind import TEMPLATES_IN_CHAINS
 from wsoup.search.pools.params import CandidatesParams, ScoreParams
 
 RESERVED = {
@@ -115,11 +116,31 @@ class Params(Section):
     @model_validator(mode="after")
     def _soups_have_texts(self) -> Params:
         for name, soup in self.soups.items():
-            if soup.pool != "words" and not self.candidates.files(soup.pool):
+            if soup.pool != "words" and not self.candidates.texts(soup.pool).paths:
                 raise ValueError(
                     f"soups.{name}: its pool is {soup.pool}, and candidates.{soup.pool}.paths is []; name a file of "
                     "texts there, or take the soup out"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _templates_are_used_as_they_are(self) -> Params:
+        of_templates = {name for name, soup in self.soups.items() if self.candidates.form(soup.pool) == "template"}
+        for name in of_templates:
+            if self.soups[name].joins:
+                raise ValueError(f"soups.{name}: {TEMPLATES_IN_CHAINS}")
+        for name, method in self.finetune.methods.items():
+            if method.soup in of_templates and not method.tune.keeps_texts:
+                raise ValueError(
+                    f"finetune.methods.{name}.soup: the members of {method.soup} are templates, and tune.kind "
+                    f"{method.tune.kind} learns words in their place; use a soup of texts that follow the class "
+                    "name, or a kind that learns none, such as lora"
+                )
+        if self.landscape.methods and self.landscape.soup in of_templates:
+            raise ValueError(
+                f"landscape.soup: the members of {self.landscape.soup} are templates, and the plane is of words that "
+                "follow the class name; use another soup"
+            )
         return self
 
     @model_validator(mode="after")
@@ -166,6 +187,9 @@ class Params(Section):
         for name, dataset in self.datasets.items():
             for given in dataset.class_texts:
                 texts[f"datasets.{name}.{given.key}"] = given.path
+            texts[f"datasets.{name}.templates"] = dataset.templates
+            texts[f"datasets.{name}.names"] = dataset.names
+        texts |= {f"evaluate.templates.{name}": path for name, path in self.evaluate.template_files.items()}
         if pools.words.watch is None:
             texts |= words
         else:

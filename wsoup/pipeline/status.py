@@ -18,8 +18,8 @@ from dvc.repo import Repo, lock_repo
 from dvc.scm import NoSCM
 
 from wsoup.base.errors import MismatchError, MissingError, one_line
-from wsoup.disk import code
 from wsoup.params.graph import CODE, DVC_YAML, PARAMS, value_at
+from wsoup.pipeline import code_file
 from wsoup.pipeline.lock_file import damaged
 
 NEVER_RUN = "never run"
@@ -36,7 +36,7 @@ def reasons(stages: Collection[str] | None = None) -> dict[str, str | None]:
         MismatchError: DVC cannot read it or dvc.lock, or it does not fit params.yaml.
     """
     why: dict[str, str | None] = {}
-    digests = code.digests(Path("stages").resolve())
+    digests = code_file.digests(Path("stages").resolve())
     with _repository() as repo:
         graph = repo.index.graph  # edges lead from a stage to those it depends on
         needed = set()

@@ -27,6 +27,23 @@ def averages(results: Results) -> dict[str, dict[str, dict[str, float]]]:
     return by_variant
 
 
+def other_metrics(results: Results) -> dict[str, dict[str, dict[str, dict[str, float]]]]:
+    """variant -> row -> metric -> mean of source, XD and DG of what is counted besides accuracy; no missing ones."""
+    by_variant: dict[str, dict[str, dict[str, dict[str, float]]]] = {}
+    for variant, row, cells in results.rows():
+        of_row: dict[str, dict[str, float]] = {}
+        for metric in results.metrics:
+            known = {}
+            for role in ROLES:
+                mean, _ = mean_and_std(cells.of(results.datasets(role), metric=metric))
+                if is_number(mean):
+                    known[role] = round(mean, 4)
+            if known:
+                of_row[metric] = known
+        by_variant.setdefault(variant, {})[row.key] = of_row
+    return by_variant
+
+
 def zero_shot_table(results: Results) -> Table:
     """Every row of the pretrained encoder, with the paper's figures for the same encoder if there are any."""
     rows = []

@@ -37,7 +37,8 @@ BESIDE = (
     ("head", "class_name"),
 )
 """What stands beside them; corrected together, too, so that these do not widen the soup's intervals."""
-
+CLAIM = (("finetuned", "without"),)
+"""The paper's claim about finetuning: a method over the same one without soup and diversity loss."""
 
 HEADS = {"means": "class means", "head": HEAD}
 """Rows of heads, the simpler one first, and their names."""
@@ -70,6 +71,7 @@ class RunAnswer:
         soup: the one that the run is about.
         method: the finetuned method that it is about; None if there is none.
         method_soup: the soup that this method was trained on.
+        without: the same method without soup and diversity loss; None if it is not in this run.
         mode: in which the soup is judged.
         names: rows of the answer, in its order: key in metrics.json -> name in sentences.
         answers: by role.
@@ -82,6 +84,7 @@ class RunAnswer:
     soup: str
     method: str | None
     method_soup: str | None
+    without: str | None
     mode: str
     names: Mapping[str, str]
     answers: Mapping[str, PlaceAnswer]
@@ -102,6 +105,7 @@ def judge_run(
     *,
     soups: Mapping[str, SoupParams],
     methods: Mapping[str, str],
+    without: str | None,
     heads: Mapping[str, Mapping[str, Any]],
     roles: Mapping[str, str],
     n_classes: Mapping[str, int],
@@ -114,6 +118,7 @@ def judge_run(
         soups: of params.yaml, by name.
         heads: of params.yaml, by name; see `_heads_of_answer`.
         methods: finetuned methods, and the soup that each was trained on.
+        without: the run's method without soup and diversity loss (`wsoup.finetune.params.without_soup`).
         roles, n_classes: role and number of classes of each dataset.
         report: which soup and method the run is about, the question, the mode, and the confidence of intervals.
 
@@ -137,6 +142,8 @@ def judge_run(
         method_soup = methods[report.method]
         names["finetuned"] = f"{report.method}, finetuned"
         rows["finetuned"] = _right_of_method(files, report.method, soup=method_soup, report=report)
+        if without is not None:
+            rows["without"] = _right_of_method(files, without, soup=methods[without], report=report)
     answering = _heads_of_answer(heads)
     for key, head in answering.items():
         of_head = read_right(files[head], made_by=f"head@{head}")
@@ -156,6 +163,7 @@ def judge_run(
         soup=report.soup,
         method=report.method,
         method_soup=method_soup,
+        without=without,
         mode=judged_mode(report.soup, mode=report.mode),
         names=names,
         answers=answers,
@@ -224,8 +232,9 @@ def _answer(
 ) -> PlaceAnswer:
     """Compare the rows that are evaluated on one place; `in_turn` has rows on all labelled images, or is empty."""
     beside = _judged(BESIDE, rows=rows, confidence=report.confidence)
+    beside |= _judged(CLAIM, rows=rows, confidence=report.confidence)
     # A finetuned model does not compete where the question is what to use for photos: training is another effort.
-    competing = {names[key]: right for key, right in rows.items() if key != "finetuned"}
+    competing = {names[key]: right for key, right in rows.items() if key not in ("finetuned", "without")}
     in_turn_by_name = {names[key]: right for key, right in in_turn.items()}
     advice = advise(competing, n_classes=n_classes, confidence=report.confidence, in_turn=in_turn_by_name or None)
     accuracy = {key: advice.accuracy[name] for key, name in names.items() if name in advice.accuracy}

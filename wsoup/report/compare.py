@@ -57,7 +57,7 @@ def compare(first: str = "HEAD", second: str = WORKSPACE, *, root: Path = Path()
         conclusion = f"Nothing to compare: the rows shown are new ({len(new)}) or gone ({len(gone)})."
     lines = textwrap.wrap(conclusion, width=WIDTH)
     lines += caveats
-    lines.append(one_line_of("params", params or ["the same in both"], width=width))
+    lines += _all_of("params", params or ["the same in both"], width=width)
     lines.append(_header())
     for change, title in shown:
         lines.append(_line(change, title=title))
@@ -124,6 +124,14 @@ def changed_params(before: Mapping[str, object], after: Mapping[str, object]) ->
 def _sentences(edits: Mapping[str, tuple[object, object]]) -> list[str]:
     """``soups.word.k0 250 -> 50`` for every edited key."""
     return [f"{key} {_short(was)} -> {_short(now)}" for key, (was, now) in edits.items()]
+
+
+def _all_of(title: str, items: Sequence[str], *, width: int) -> list[str]:
+    """Some texts on one line, or on a line each if they are too long for it: none is left out."""
+    line = f"{title}: {', '.join(items)}"
+    if len(line) <= width:
+        return [line]
+    return [f"{title}:", *(f"  {item}" for item in items)]
 
 
 def _short(value: object) -> str:

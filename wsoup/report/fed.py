@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.made_from import OFFSETS, made_from
+from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.right import all_seeds
 from wsoup.evaluate.row_key import RowKey
 from wsoup.evaluate.rows import (
@@ -22,7 +23,7 @@ from wsoup.evaluate.rows import (
     row_name,
 )
 from wsoup.params.graph import Graph, graph_of, is_fed, own_dvc_yaml
-from wsoup.report.labels import baseline_rows, soup_title
+from wsoup.report.labels import baseline_rows, soup_title, template_rows
 from wsoup.report.record import Record
 
 SHORT = {
@@ -104,7 +105,9 @@ def _titles(record: Record) -> Iterator[tuple[RowKey, str]]:
         yield RowKey(name, row_name(method["soup"])), name
     for name, head in params["heads"].items():
         yield RowKey(name, row_name(head["soup"])), f"head {name}"
-    for baseline in baseline_rows():
+    own = any(dataset.get("templates") for dataset in params.get("datasets", {}).values())
+    lists = EvaluateParams.lists_in(params.get("evaluate", {}).get("templates"))
+    for baseline in [*baseline_rows(), *template_rows(lists, own=own)]:
         name = baseline.method.name
         yield RowKey(PRETRAINED, name), SHORT.get(name, baseline.label)
     yield RowKey(PRETRAINED, GIVEN), "texts of params.yaml"

@@ -3,7 +3,7 @@
 What is counted stands in `wsoup.evaluate.rows`, so that a change here runs stage `report` alone.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from wsoup.core.modes import Weighing
@@ -13,13 +13,16 @@ from wsoup.evaluate.rows import (
     CURVE,
     ENSEMBLE,
     GPT,
+    OWN_TEMPLATES,
     RANDOM_CHAINS,
     RANDOM_DESCRIPTORS,
+    TEMPLATES,
     UPPER_BOUND,
     WAFFLE,
     Method,
     in_order,
     soup_method,
+    template_methods,
 )
 from wsoup.search.grow.all_kinds import SoupParams
 
@@ -81,11 +84,25 @@ BEFORE_SOUPS = (
 )
 AFTER_SOUPS = (TableRow("upper_bound", "Descriptor soup upper bound", UPPER_BOUND),)
 WEIGHED_LABELS: dict[Weighing, str] = {"autoclip": "AutoCLIP", "zpe": "ZPE", "zpe_selection": "ZPE selection"}
+TEMPLATE_LABELS = {
+    "openai7": "OpenAI's 7 templates",
+    "simple": "Template of the dataset",
+    OWN_TEMPLATES: "Templates of each dataset",
+}
 SOUP_LABELS = {"descriptor": "Descriptor soup", "word": "Word soup"}
 
 
-def table(soups: Sequence[str]) -> tuple[TableRow, ...]:
-    """All rows in the order of the paper (zero_shot.csv), including those of the soups in params.yaml.
+def template_rows(lists: Iterable[str], *, own: bool) -> list[TableRow]:
+    """The rows of ``evaluate.templates``, and if there are any of each dataset's own templates."""
+    rows = []
+    for method in template_methods(lists, own=own):
+        name = method.name.removesuffix(TEMPLATES)
+        rows.append(TableRow(method.name, TEMPLATE_LABELS.get(name, f"Templates {name}"), method))
+    return rows
+
+
+def table(soups: Sequence[str], *, templates: Sequence[TableRow] = ()) -> tuple[TableRow, ...]:
+    """All rows in the order of the paper (zero_shot.csv), including `template_rows` and those of params.yaml's soups.
 
     >>> [row.key for row in table(["word_k50"])][10:14]
     ['word_k50_soup', 'word_k50_soup_score_mean', 'word_k50_soup_offsets', 'upper_bound']
@@ -97,7 +114,7 @@ def table(soups: Sequence[str]) -> tuple[TableRow, ...]:
             # The soup of the curve extends the word soup's line in the figure, so that one is not drawn twice.
             drawn_longer = row.method.soup == "word" and CURVE in soups
             rows.append(replace(row, curve=None) if drawn_longer else row)
-    return (*BEFORE_SOUPS, *rows, *AFTER_SOUPS, *_weighed_rows([*BEFORE_SOUPS, *rows]))
+    return (*BEFORE_SOUPS, *templates, *rows, *AFTER_SOUPS, *_weighed_rows([*BEFORE_SOUPS, *rows]))
 
 
 def baseline_rows() -> list[TableRow]:

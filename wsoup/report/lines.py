@@ -27,7 +27,7 @@ class Line(pydantic.BaseModel):
         n_correct, n_images: counts.
         alignment, uniformity: mean cosines.
         text: of a text that is evaluated alone.
-        metrics: numbers in columns that have none of these names, by column: metrics that somebody has added.
+        metrics: numbers in columns that have none of these names, by column: calibration, and what somebody has added.
     """
 
     model_config = pydantic.ConfigDict(frozen=True, strict=True)

@@ -12,7 +12,7 @@ from wsoup.finetune.params import FinetuneParams
 from wsoup.paper.settings import Settings
 from wsoup.params.inputs import Datasets, EncoderParams, FewshotParams
 from wsoup.params.section import Name, Sections, Seeds
-from wsoup.report.labels import table
+from wsoup.report.labels import TableRow, table, template_rows
 from wsoup.report.lines import read_lines
 from wsoup.report.results import Results
 from wsoup.search.grow.all_kinds import Soups
@@ -41,6 +41,16 @@ class RunParams(Sections):
     evaluate: EvaluateParams
     landscape: LandscapeParams
     report: ReportParams
+
+    @property
+    def own_templates(self) -> list[str]:
+        """Datasets that bring their own templates."""
+        return [name for name, dataset in self.datasets.items() if dataset.templates]
+
+    @property
+    def template_rows(self) -> list[TableRow]:
+        """The rows of lists of templates besides OpenAI's 80."""
+        return template_rows(self.evaluate.template_lists, own=bool(self.own_templates))
 
     @property
     def pools(self) -> list[str]:
@@ -80,7 +90,7 @@ def load_results(folder: Path, *, params: RunParams) -> Results:
     training = {variant: each["training"] for variant, each in trained.items() if each.get("training")}
     return Results(
         lines,
-        table(list(params.soups)),
+        table(list(params.soups), templates=params.template_rows),
         roles={name: dataset.role for name, dataset in params.datasets.items()},
         evaluate=params.evaluate,
         facts=about["datasets"],

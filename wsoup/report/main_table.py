@@ -16,7 +16,14 @@ from wsoup.report.labels import baseline_rows, soup_title
 from wsoup.report.results import PLACES, Cells, Results
 from wsoup.report.run import FinishedRun
 from wsoup.report.tables import is_number, mean_and_std
-from wsoup.report.what_rows_are import about_head, about_method, about_soup, about_texts, about_weights
+from wsoup.report.what_rows_are import (
+    about_head,
+    about_method,
+    about_soup,
+    about_templates,
+    about_texts,
+    about_weights,
+)
 from wsoup.statistics.noise import Verdict
 from wsoup.statistics.words import signed, worded
 
@@ -78,7 +85,7 @@ def shown_roles(run: FinishedRun) -> dict[str, str]:
 
 def _baselines(run: FinishedRun) -> list[MainRow]:
     rows = []
-    for row in baseline_rows():
+    for row in [*baseline_rows(), *run.params.template_rows]:
         name = row.key
         cells = run.results.cells(PRETRAINED, row)
         if cells is None:
@@ -89,6 +96,8 @@ def _baselines(run: FinishedRun) -> list[MainRow]:
             title = run.judged.title(OF_ANSWER[name])
             places |= _of_answer(run, OF_ANSWER[name])
         about = about_texts(name, template=run.params.datasets[run.params.source].template)
+        if row in run.params.template_rows:
+            about = about_templates(name, params=run.params)
         rows.append(MainRow(title, about, cells.texts, places))
     return rows
 

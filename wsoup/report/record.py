@@ -32,22 +32,27 @@ class Record(BaseModel):
     Attributes:
         answer: sentences of `wsoup results`, one string for each part.
         accuracy: per cent of the rows below them, in order: {row, source, xd, dg}; empty in older records.
+        searched: the same of all other soups, with verdicts over the class name; empty in older records, and where the
+            question is not which row to use.
         params: the sections of params.yaml that the report depends on.
         soup, mode, members: the run's soup, how it is judged, and its texts, all seeds.
         images: dataset -> number of test images; empty in older records.
         rows: variant -> row -> source, xd, dg and their deviations over seeds, per cent.
+        metrics: variant -> row -> metric -> source, xd, dg; empty in older records.
     """
 
     model_config = ConfigDict(frozen=True)
 
     answer: list[str]
     accuracy: list[dict[str, str | float]] = []
+    searched: list[dict[str, str | float]] = []
     params: dict[str, Any]
     soup: str
     mode: str
     members: list[str]
     images: dict[str, int] = {}
     rows: dict[str, dict[str, dict[str, float]]]
+    metrics: dict[str, dict[str, dict[str, dict[str, float]]]] = {}
 
     @classmethod
     def parse(cls, text: str, *, origin: str) -> Record:

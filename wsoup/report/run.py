@@ -12,10 +12,11 @@ from wsoup.core.soup import Soup
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED, Artifacts
 from wsoup.evaluate.right import all_seeds
+from wsoup.finetune.params import without_soup
 from wsoup.params.reading import read_yaml
 from wsoup.params.section import parse
 from wsoup.report import plots, plots_landscape, plots_training
-from wsoup.report.accuracy import averages, finetuned_table, paper_tables, zero_shot_table
+from wsoup.report.accuracy import averages, finetuned_table, other_metrics, paper_tables, zero_shot_table
 from wsoup.report.answer import RunAnswer, judge_run, metrics
 from wsoup.report.base_to_new import base_to_new
 from wsoup.report.counts import counts
@@ -25,7 +26,7 @@ from wsoup.report.memory import memory_of_searches, memory_table
 from wsoup.report.record import PAGE, Record, is_page
 from wsoup.report.results import Results
 from wsoup.report.row_metrics import row_metrics
-from wsoup.report.sentences import record_accuracy, record_sentences
+from wsoup.report.sentences import record_accuracy, record_searched, record_sentences
 from wsoup.report.single_texts import single_texts
 from wsoup.report.tables import Table, TableCells
 from wsoup.report.verdict_table import verdict_table
@@ -51,12 +52,14 @@ class FinishedRun:
         return Record(
             answer=record_sentences(self.judged),
             accuracy=record_accuracy(self.judged),
+            searched=record_searched(self.judged) if self.params.report.question == "photos" else [],
             params=self.sections,
             soup=name,
             mode=self.judged.mode,
             members=members,
             images={name: about["n_images"] for name, about in self.results.facts.items()},
             rows=averages(self.results),
+            metrics=other_metrics(self.results),
         )
 
 
@@ -75,11 +78,15 @@ def load_run(sections: Mapping[str, Any], *, artifacts: Artifacts, origin: str) 
     params = parse(RunParams, sections, origin=origin)
     results = load_results(artifacts.results, params=params)
     soup_of_method = {name: method.soup for name, method in params.finetune.methods.items()}
+    without = None
+    if params.report.method is not None:
+        without = without_soup(params.finetune.methods, params.report.method)
     n_classes = {name: about["n_classes"] for name, about in results.facts.items()}
     judged = judge_run(
         artifacts.results,
         soups=params.soups,
         methods=soup_of_method,
+        without=without,
         heads=params.heads,
         roles=results.roles,
         n_classes=n_classes,

@@ -4,14 +4,20 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from wsoup.evaluate.row_key import row_in_mode
+from wsoup.evaluate.rows import CLASS_NAME, row_name
+from wsoup.paper import tables as paper
 from wsoup.report.answer import PlaceAnswer, RunAnswer
 from wsoup.report.labels import soup_title
 from wsoup.report.results import PLACES
-from wsoup.statistics.words import ahead, in_short
+from wsoup.statistics.words import ahead, in_short, signed, worded
 
 WIDTH = 100
 """Columns of the answer."""
 ON = {"source": "source", "xd": "XD", "dg": "DG"}
+VERDICT = "verdict"
+SEARCHED = "the other soups, chosen on the few-shot photos, on the same test images, over the class name:"
+"""What stands above their rows."""
 
 
 class Said(NamedTuple):
@@ -53,25 +59,43 @@ def _about_soup(judged: RunAnswer, place: PlaceAnswer) -> str:
     for other in ("class_name", "templates"):
         gain = place.gains.get(("soup", other))
         if gain is not None:
-            parts.append(ahead("the soup", f"the {judged.names[other]}", gain))
+            subject = "it" if gain.mean > 0 else "the soup"
+            parts.append(ahead(subject, f"the {judged.names[other]}", gain))
     return " ".join(parts)
 
 
 def _about_finetuning(judged: RunAnswer) -> str:
-    """What the run's finetuned method gets beside the soup; "" without one."""
+    """What the run's finetuned method gets beside itself without the soup, or beside the soup; "" without a method."""
     if judged.method is None or judged.method_soup is None:
         return ""
-    gains = []
-    for role, place in judged.answers.items():
-        gains.append(f"{ON[role]} {in_short(place.gains['finetuned', 'soup'])}")
     texts = f"the {soup_title(judged.method_soup)}"
+    if judged.without is not None:
+        gains = _on_places(judged, ("finetuned", "without"))
+        same = f"the same without ({judged.without})"
+        return f"Finetuned with {texts} ({judged.method}), against {same}: {gains}{_of_paper(judged)}."
     other = f"the {judged.names['soup']}"
     if judged.method_soup == judged.soup:
         texts = other
         other = "the soup alone"
     elif judged.method_soup == "class_name":
         texts = "the class name"
-    return f"Finetuned with {texts} ({judged.method}), against {other}: {'; '.join(gains)}."
+    return f"Finetuned with {texts} ({judged.method}), against {other}: {_on_places(judged, ('finetuned', 'soup'))}."
+
+
+def _of_paper(judged: RunAnswer) -> str:
+    """The paper's gain of the run's method, where it has both methods; else ""."""
+    row = row_in_mode(row_name(str(judged.method_soup)), judged.mode)
+    gains = paper.gain_of_method(str(judged.method), over=str(judged.without), row=row)
+    if not gains:
+        return ""
+    figures = [f"{place.removesuffix(' mean')} {signed(gain)}" for place, gain in gains.items()]
+    return f" (the paper, with CLIP: {', '.join(figures)})"
+
+
+def _on_places(judged: RunAnswer, pair: tuple[str, str]) -> str:
+    """A gain on each place."""
+    gains = [f"{ON[role]} {in_short(place.gains[pair])}" for role, place in judged.answers.items()]
+    return "; ".join(gains)
 
 
 def _about_head(judged: RunAnswer) -> str:
@@ -89,7 +113,7 @@ def record_sentences(judged: RunAnswer) -> list[str]:
     sentences = []
     for about, text in answer(judged):
         if about == "source":
-            sentences.append(f"Test images of the source. {text}")
+            sentences.append(f"Source. {text}")
         elif about in PLACES:
             sentences.append(f"{about.upper()}. {text}")
         else:
@@ -114,8 +138,27 @@ def record_accuracy(judged: RunAnswer) -> list[dict[str, str | float]]:
     return rows
 
 
-def printed(sentences: Sequence[str], accuracy: Sequence[Mapping[str, str | float]]) -> list[str]:
-    """The lines that show an answer: its sentences, wrapped, then the accuracies of its rows."""
+def record_searched(judged: RunAnswer) -> list[dict[str, str | float]]:
+    """Per cent of every other soup, with its verdict over the class name: {row, source, "source verdict", ...}.
+
+    Means over seeds. They were chosen on the few-shot photos, so the advice, which may judge on these, leaves them out.
+    """
+    rows: dict[str, dict[str, str | float]] = {}
+    for comparison in judged.comparisons:
+        if comparison.rival == CLASS_NAME.name and comparison.soup != judged.soup:
+            row = rows.setdefault(comparison.soup, {"row": soup_title(comparison.soup)})
+            class_name = judged.answers[comparison.role].accuracy["class_name"]
+            row[comparison.role] = round(class_name + comparison.fixed.mean, 2)
+            row[f"{comparison.role} {VERDICT}"] = worded(comparison.fixed)
+    return list(rows.values())
+
+
+def printed(
+    sentences: Sequence[str],
+    accuracy: Sequence[Mapping[str, str | float]],
+    searched: Sequence[Mapping[str, str | float]] = (),
+) -> list[str]:
+    """The lines that show an answer: its sentences, wrapped, then the accuracies of its rows, then searched soups."""
     lines = []
     for sentence in sentences:
         lines += textwrap.wrap(sentence, width=WIDTH, subsequent_indent="    ")
@@ -126,6 +169,12 @@ def printed(sentences: Sequence[str], accuracy: Sequence[Mapping[str, str | floa
     lines.append(_line("per cent", [PLACES[role] for role in roles]))
     for row in accuracy:
         lines.append(_line(str(row["row"]), [_cell(row.get(role)) for role in roles]))
+    if searched:
+        lines.append(SEARCHED)
+    for row in searched:
+        verdicts = [f"{ON[role]} {row[f'{role} {VERDICT}']}" for role in roles if role in row]
+        figures = _line(str(row["row"]), [_cell(row.get(role)) for role in roles])
+        lines.append(f"{figures}   {', '.join(verdicts)}")
     return lines
 
 

@@ -56,7 +56,15 @@ def single_texts(path: Path, *, results: Results) -> Table:
     columns = dict.fromkeys(["kind", "text"])
     for cells in rows:
         columns |= dict.fromkeys(cells)
-    return Table("single_texts", "Members of the soups, each alone", list(columns), rows, [NOTE])
+    cosines = [f"{group} {measure}" for group in groups for measure in ("alignment", "uniformity")]
+    return Table(
+        "single_texts",
+        "Members of the soups, each alone",
+        list(columns),
+        rows,
+        [NOTE],
+        places=dict.fromkeys(cosines, 3),
+    )
 
 
 def _groups(results: Results) -> dict[str, list[str]]:

@@ -8,24 +8,20 @@ import io
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeGuard
 
 import numpy as np
 
 from wsoup.disk import store
-from wsoup.disk.files import defused
+from wsoup.disk.files import defused, tamed
 from wsoup.statistics.words import signed
 
 SIZES = ("m", "stored")
 """Columns of sizes, not accuracies."""
 P = "p"
 """The column of p values: a small one reads as "< 0.001", not as 0."""
-FINE = ("alignment", "uniformity")
-"""Columns of small figures, shown to three decimal places."""
-OF_METRIC = ": "
-"""Between the place and the metric in the name of a column of an added metric, which is shown to three places, too."""
 SHOWN = 0.005
 """A smaller deviation would read as 0.00; that of equal means is rounding alone."""
 MARK = "*"
@@ -46,6 +42,7 @@ class Table:
         columns: names in order; the first columns are text.
         rows: column -> text or number.
         notes: the lines below it.
+        places: decimal places of columns, where they are not the two of a percentage.
     """
 
     name: str
@@ -53,6 +50,7 @@ class Table:
     columns: Sequence[str]
     rows: Sequence[TableCells]
     notes: Sequence[str] = ()
+    places: Mapping[str, int] = field(default_factory=dict)
 
     def as_csv(self) -> str:
         """CSV: numbers rounded to four places, missing ones empty, texts that a spreadsheet would compute defused."""
@@ -69,7 +67,7 @@ class Table:
         columns = shown_columns(self.columns)
         lines = [f"# {self.title}", "", _markdown_line(columns), "|" + " --- |" * len(columns)]
         for row in self.rows:
-            lines.append(_markdown_line([cell(row, column) for column in columns]))
+            lines.append(_markdown_line([cell(row, column, places=self.places.get(column, 2)) for column in columns]))
         for note in self.notes:
             lines += ["", note]
         return "\n".join(lines) + "\n"
@@ -107,7 +105,7 @@ def shown_columns(columns: Sequence[str]) -> list[str]:
     return [column for column in columns if not column.endswith((" (paper)", " (diff)", " (std)"))]
 
 
-def cell(row: TableCells, column: str) -> str:
+def cell(row: TableCells, column: str, *, places: int = 2) -> str:
     """``69.2 ± 0.1 (69.4, -0.2)``: ours, its deviation, the paper's and the difference, where available."""
     value = row.get(column)
     if isinstance(value, str):
@@ -117,8 +115,6 @@ def cell(row: TableCells, column: str) -> str:
     # A p value of 0.00 would read as certainty.
     if column == P:
         return "< 0.001" if value < 0.001 else f"{value:.3f}"
-    is_fine = column.endswith(FINE) or OF_METRIC in column
-    places = 3 if is_fine else 2
     text = f"{value:.{places}f}"
     if isinstance(value, int) or column in SIZES:
         text = f"{value:g}"
@@ -161,7 +157,7 @@ def _in_markdown(text: str) -> str:
 def _in_csv(value: object) -> object:
     if isinstance(value, str):
         on_one_line = re.sub(r"[\r\n]+", " ", value)
-        return defused(on_one_line)
+        return tamed(defused(on_one_line))
     if value is None:
         return ""
     if not isinstance(value, float):

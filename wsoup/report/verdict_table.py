@@ -66,6 +66,7 @@ def _on_page(row: TableCells) -> TableCells:
 def _answers_rows(judged: RunAnswer) -> list[TableCells]:
     rows: list[TableCells] = []
     over = {"class_name": RIVALS["class_name"], "templates": RIVALS["ensemble"], "soup": judged.title("soup")}
+    over["without"] = f"{judged.without}, finetuned"
     for role, answer in judged.answers.items():
         for (row, other), gain in answer.gains.items():
             what = {"soup": judged.title(row), "over": over[other], "on": PLACES[role]}

@@ -1,8 +1,9 @@
 """What the rows of the page's first table are, in a few words beside their names."""
 
-from wsoup.evaluate.rows import CLASS_NAME
+from wsoup.evaluate.rows import CLASS_NAME, OWN_TEMPLATES, TEMPLATES
 from wsoup.finetune.params import MethodParams
 from wsoup.report.labels import soup_title
+from wsoup.report.load import RunParams
 from wsoup.search.grow.all_kinds import SoupParams
 from wsoup.search.grow.chains import ChainsSoup
 from wsoup.search.grow.greedy import GreedySoup
@@ -19,6 +20,10 @@ TEXTS = {
     "random_chains": "as many random words as the soup has",
 }
 
+LISTS = {
+    "openai7": "chosen by OpenAI from the 80, on ImageNet",
+    "simple": "the same as the class name alone",
+}
 WEIGHTS = {
     "autoclip": "weighed for each image by its own scores",
     "zpe": "weighed by all test images, without labels",
@@ -32,6 +37,17 @@ def about_texts(name: str, *, template: str) -> str:
     A baseline that somebody adds is known by its label.
     """
     return template if name == CLASS_NAME.name else TEXTS.get(name, "")
+
+
+def about_templates(row: str, *, params: RunParams) -> str:
+    """Of a row of a list of templates: where they are from."""
+    name = row.removesuffix(TEMPLATES)
+    if name == OWN_TEMPLATES:
+        n_own = len(params.own_templates)
+        rest = len(params.datasets) - n_own
+        elsewhere = f", of {rest} without any the template alone" if rest else ""
+        return f"as {n_own} of {len(params.datasets)} datasets bring them{elsewhere}"
+    return LISTS.get(name, params.evaluate.templates[name])
 
 
 def about_soup(soup: SoupParams) -> str:

@@ -4,14 +4,14 @@ Importing torch takes three seconds of processor time, and a first run of the to
 fork server of `multiprocessing` serves the process that has started it alone, but stages are started by DVC: so this
 one listens on a socket in a folder of its own. It imports packages and nothing of a pipeline folder, so that a stage
 runs the code that is there when it starts. The process that DVC has started waits for its stage: their streams,
-environment and exit code are the same, signals are handed on, and a stage does not outlive it.
+environment and exit code are the same, signals are handed on, and a stage does not outlive it. One that was started
+otherwise than the server (limits, priority, variables, options of Python) runs by itself.
 """
 
 import gc
 import importlib
 import os
 import runpy
-import shutil
 import signal
 import socket
 import subprocess
@@ -19,11 +19,10 @@ import sys
 import tempfile
 import warnings
 from contextlib import suppress
-from pathlib import Path
 from select import select
 
 from wsoup.runtime.ending import heard
-from wsoup.runtime.forked import VARIABLE, become
+from wsoup.runtime.forked import VARIABLE, become, circumstances, remove
 from wsoup.runtime.memory import keep_memory
 
 PACKAGES = (
@@ -61,15 +60,14 @@ def start() -> dict[str, str]:
         address = _start()
     except OSError:
         return {}
-    return {VARIABLE: f"{sys.prefix}:{address}"}
+    return {VARIABLE: address}
 
 
 def _start() -> str:
     """The path of a running server's socket."""
-    folder = tempfile.mkdtemp(prefix="wsoup-")
+    address = os.path.join(tempfile.mkdtemp(prefix="wsoup-"), "socket")
     try:
-        address = os.path.join(folder, "socket")
-        with socket.socket(socket.AF_UNIX) as listener:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
             listener.bind(address)
             # From here on stages can connect; they wait until everything is imported.
             listener.listen()
@@ -91,7 +89,7 @@ def _start() -> str:
             process.returncode = 0  # or Python warns that it has not ended
             os.close(ending)
     except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove(address)
         raise
     return address
 
@@ -99,7 +97,7 @@ def _start() -> str:
 # -------------------------------------------------------------------------------------------------------- in the server
 
 
-def serve(listener: socket.socket, ending: int, *, folder: Path) -> None:
+def serve(listener: socket.socket, ending: int, *, address: str) -> None:
     """Fork a process for each request, one after the other, until the pipe `ending` is closed; then remove the folder.
 
     Returns in the forked processes alone, which then are what asked for them.
@@ -111,26 +109,27 @@ def serve(listener: socket.socket, ending: int, *, folder: Path) -> None:
         signal.signal(number, signal.SIG_IGN)
     gc.disable()
     try:
+        own = circumstances()  # before packages change variables
         for package in PACKAGES:
             importlib.import_module(package)
         gc.freeze()
-        connection = _in_a_fork(listener, ending, folder=folder)
+        connection = _in_a_fork(listener, ending, address=address)
     except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove(address)
         raise
     listener.close()
     os.close(ending)
     for number in signals:
         signal.signal(number, signal.SIG_DFL)
-    become(connection)
+    become(connection, own=own)
 
 
-def _in_a_fork(listener: socket.socket, ending: int, *, folder: Path) -> socket.socket:
+def _in_a_fork(listener: socket.socket, ending: int, *, address: str) -> socket.socket:
     """The connection of a request, in the process that is forked for it; the server itself ends here."""
     while True:
         ready, _, _ = select([listener.fileno(), ending], [], [])
         if ending in ready:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove(address)
             os._exit(0)
         connection, _ = listener.accept()
         child = _fork()
@@ -157,7 +156,7 @@ def _wait(child: int, connection: socket.socket) -> None:
 
 def _main() -> None:
     address, listener, ending = sys.argv[1:]
-    serve(socket.socket(fileno=int(listener)), int(ending), folder=Path(address).parent)
+    serve(socket.socket(fileno=int(listener)), int(ending), address=address)
     # What Python does with a folder on its command line, in place of the folder of this process.
     if not sys.flags.safe_path:
         del sys.path[0]

@@ -62,12 +62,6 @@ class Worker:
         """The result of one task."""
         return self.tasks[number]()
 
-    def do_taken(self, task: bytes) -> Any:
-        """The result of a task that came later."""
-        import ray
-
-        return ray.cloudpickle.loads(task)()
-
 
 def _made_with() -> dict[str, str]:
     """What decides numbers: a digest of this wsoup, and versions of packages."""
@@ -83,24 +77,6 @@ def run(tasks: Sequence[Callable[[], bytes]], *, label: str) -> Iterator[tuple[i
     """
     ray = _connected()
     pool = _Pool(ray, tasks=tasks, label=label)
-    try:
-        yield from pool.work()
-    finally:
-        pool.stop()
-
-
-def run_taken(take: Callable[[], Callable[[], Any] | None], *, label: str) -> Iterator[tuple[int, Any]]:
-    """Run tasks as they are taken; yields the number of each, from 0 in the order of taking, and its result.
-
-    Args:
-        take: gives the next task, or None if there is none before another one is finished.
-        label: for messages.
-
-    Raises:
-        WsoupError: as `run`.
-    """
-    ray = _connected()
-    pool = _Pool(ray, tasks=[], label=label, take=take)
     try:
         yield from pool.work()
     finally:
@@ -129,32 +105,15 @@ def _connected() -> ModuleType:
 
 
 class _Pool:
-    """Workers of one list of tasks, or of tasks that are taken one at a time.
+    """Workers of one list of tasks. A lost worker is replaced as long as the cluster has room; the others continue."""
 
-    A lost worker is replaced as long as the cluster has room; the others continue.
-    """
-
-    def __init__(
-        self,
-        ray: ModuleType,
-        *,
-        tasks: Sequence[Callable[[], bytes]],
-        label: str,
-        take: Callable[[], Callable[[], Any] | None] | None = None,
-    ) -> None:
+    def __init__(self, ray: ModuleType, *, tasks: Sequence[Callable[[], bytes]], label: str) -> None:
         self.ray = ray
         self.label = label
-        self.take = take
-        self.taken: dict[int, Any] = {}  # tasks that were taken and are not finished, in the object store
-        self.n_taken = 0
         self.gpus, self.cpus, self.threads = _worker_size(ray)
         self.tasks = ray.put(ray.cloudpickle.dumps(tasks))
         room = _room(ray.cluster_resources(), gpus=self.gpus, cpus=self.cpus)
-        self.size = max(1, room)
-        self.ahead = 1  # a task that is taken may be long, and none should wait for one worker while another is free
-        if take is None:
-            self.size = max(1, min(len(tasks), room))
-            self.ahead = AHEAD
+        self.size = max(1, min(len(tasks), room))
         self.waiting = deque(range(len(tasks)))
         self.workers: set[Actor] = set()  # actors that have loaded the tasks
         self.running: dict[Future, tuple[Actor, int | None]] = {}  # what each does: a shard, or None while it loads
@@ -163,9 +122,7 @@ class _Pool:
     def work(self) -> Iterator[tuple[int, bytes]]:
         for _ in range(self.size):
             self._start()
-        self._take()
         while self.waiting or self._computing():
-            self._take()
             self._assign()
             # A shard may take hours; a worker that has not begun by now never will.
             timeout = None if self.workers else START_SECONDS
@@ -188,43 +145,21 @@ class _Pool:
             if number is None:
                 self.workers.add(actor)
             else:
-                self.taken.pop(number, None)
                 yield number, payload
-                if not self.waiting and not self._computing():
-                    self._take()
 
     def _computing(self) -> bool:
         """Whether any worker has a shard."""
         return any(number is not None for _, number in self.running.values())
 
-    def _take(self) -> None:
-        """Take tasks until every worker can have one and one is ready."""
-        if self.take is None:
-            return
-        while len(self.waiting) <= max(0, len(self.workers) - len(self.taken)):
-            task = self.take()
-            if task is None:
-                return
-            self.taken[self.n_taken] = self.ray.put(self.ray.cloudpickle.dumps(task))
-            self.waiting.append(self.n_taken)
-            self.n_taken += 1
-            self._assign()
-
     def _assign(self) -> None:
-        """Give every worker up to `AHEAD` shards, or one of those that are taken."""
+        """Give every worker up to `AHEAD` shards."""
         load = Counter(actor for actor, _ in self.running.values())
         # Those with the least work first, so that the last shards spread over all.
         for actor in sorted(self.workers, key=lambda actor: load[actor]):
-            while self.waiting and load[actor] < self.ahead:
+            while self.waiting and load[actor] < AHEAD:
                 number = self.waiting.popleft()
-                self.running[self._given(number, actor)] = actor, number
+                self.running[actor.do.remote(number)] = actor, number
                 load[actor] += 1
-
-    def _given(self, number: int, actor: Actor) -> Future:
-        """Give a worker a shard."""
-        if self.take is None:
-            return actor.do.remote(number)
-        return actor.do_taken.remote(self.taken[number])
 
     def _start(self) -> None:
         variables = {}

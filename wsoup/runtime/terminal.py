@@ -7,6 +7,8 @@ take its number and receive its output.
 import io
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 
 
 def open_closed_streams() -> None:
@@ -26,3 +28,21 @@ def print_anything() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+@contextmanager
+def printing_to_stderr() -> Iterator[None]:
+    """Send to stderr whatever is printed within the block, also by libraries and by processes that start there.
+
+    A command that prints data works in such a block and prints afterwards, so that stdout holds the data alone.
+    """
+    sys.stdout.flush()
+    stdout = os.dup(1)
+    try:
+        os.dup2(2, 1)
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(stdout, 1)
+        os.close(stdout)

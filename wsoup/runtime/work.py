@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextvars import ContextVar
 from functools import partial
 from itertools import islice
 from typing import TypeVar
@@ -16,7 +15,6 @@ from wsoup.runtime.progress import counting, showing, tick
 
 Key = TypeVar("Key", bound=Hashable)
 EXECUTORS = ("here", "ray")
-_only_offering = ContextVar("a stage is left once its work is known", default=False)
 SAVE_SECONDS = 30.0
 """How often a long shard saves its state, so that a kill costs no more than this."""
 
@@ -43,7 +41,6 @@ def finish_shards(shards: Sequence[Shard], *, label: str, unit: str, ticks: bool
     executor = os.environ.get("WSOUP_EXECUTOR", "here")
     if executor not in EXECUTORS:
         raise ParamsError(f"WSOUP_EXECUTOR={executor}: must be one of {', '.join(EXECUTORS)}")
-    offer(shards)
     for shard in shards:
         shard.owner.used.add(shard.path)
     missing = [shard for shard in shards if not shard.done()]
@@ -52,36 +49,6 @@ def finish_shards(shards: Sequence[Shard], *, label: str, unit: str, ticks: bool
         _compute(missing, label=label, unit=unit, total=total, ticks=ticks)
     # All are read from their files, also what was just computed, so that results are in memory one at a time.
     return (shard.load() for shard in shards)
-
-
-class Offered(Exception):
-    """The shards that a stage asks for, within `offered_by`."""
-
-    def __init__(self, shards: Sequence[Shard]) -> None:
-        super().__init__()
-        self.shards = shards
-
-
-def offer(shards: Sequence[Shard]) -> None:
-    """Say which shards a stage will ask for, so that `wsoup ahead` can compute all of them at once.
-
-    `finish_shards` does so itself; a stage that calls it several times may say before which shards these are. Nothing
-    happens where the stage itself runs.
-    """
-    if _only_offering.get():
-        raise Offered(shards)
-
-
-def offered_by(stage: Callable[[], None]) -> list[Shard]:
-    """The first shards that a stage asks for; none of them is computed, and the stage ends there."""
-    token = _only_offering.set(True)
-    try:
-        stage()
-    except Offered as offered:
-        return list(offered.shards)
-    finally:
-        _only_offering.reset(token)
-    return []
 
 
 def finish_by_key(shards: Mapping[Key, Shard], *, label: str, unit: str) -> Iterator[tuple[Key, bytes]]:

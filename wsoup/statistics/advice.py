@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wsoup.statistics.noise import Verdict, compare_images, judge
-from wsoup.statistics.words import in_words, is_or_are, magnitude
+from wsoup.statistics.words import get_or_gets, in_words, is_or_are, magnitude
 
 HEAD = "head"
 """The row that has seen labelled images of the same classes."""
@@ -104,8 +104,8 @@ def advise(
     if chance is not None:
         n_images = sum(hits.shape[1] for hits in right[best].values())
         sentence = (
-            f"No better than guessing: {best} gets {accuracy[best]:.1f} % of {n_images:,} images, the most, and chance "
-            f"is {chance:.1f} %; if anything, use the {use}."
+            f"No better than guessing: {best} {get_or_gets(best)} {accuracy[best]:.1f} % of {n_images:,} images, the "
+            f"most, and chance is {chance:.1f} %; if anything, use the {use}."
         )
     return Advice(use, accuracy, gains, sentence)
 

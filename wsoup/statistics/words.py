@@ -73,15 +73,16 @@ def in_words(gain: Verdict) -> str:
 
 
 def in_short(gain: Verdict) -> str:
-    """The same where several stand in one sentence: ``+1.8 [+0.5, +3.1], better``; ``-0.1, no sure difference``."""
+    """The same where several stand in one sentence: ``+1.8 [+0.5, +3.1], better``; ``.., no sure difference``."""
     if is_equal(gain):
         return "0.0, no difference"
+    points = f"{signed(gain.mean)} {interval(gain)}"
     if not gain.sure and is_near(gain):
-        return f"{signed(gain.mean)} {interval(gain)}, just within noise"
+        return f"{points}, just within noise"
     if not gain.sure:
-        return f"{signed(gain.mean)}, no sure difference"
+        return f"{points}, no sure difference"
     just = "just " if is_near(gain) else ""
-    return f"{signed(gain.mean)} {interval(gain)}, {just}{gain.word}"
+    return f"{points}, {just}{gain.word}"
 
 
 def worded(gain: Verdict) -> str:
@@ -123,8 +124,18 @@ def magnitude(value: float) -> str:
 
 
 def is_or_are(subject: str) -> str:
-    """The verb of a row: ``the 80 templates are``, ``the soup is``."""
-    return "are" if subject.endswith("templates") else "is"
+    """The verb of a row: ``the 80 templates are``, ``the class means are``, ``the soup is``."""
+    return "are" if _is_plural(subject) else "is"
+
+
+def get_or_gets(subject: str) -> str:
+    """Another verb of a row: ``class means get``, ``the soup gets``."""
+    return "get" if _is_plural(subject) else "gets"
+
+
+def _is_plural(row: str) -> bool:
+    """Whether the name of a row is a plural: of a soup of random words the soup is the subject."""
+    return row.endswith(("templates", "means"))
 
 
 def _may_be_noise(gain: Verdict) -> str:

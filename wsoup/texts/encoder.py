@@ -80,6 +80,7 @@ class PromptEncoder:
     ) -> None:
         self.device = torch.device(device)
         self.dtype = dtype
+        self.model = model
         self.tokenizer = tokenizer
         self.texts_encoded = 0
         self._origin: Encoder | None = None

@@ -71,7 +71,8 @@ def last_token(null: int) -> Callable[[Tensor], Tensor]:
 def check_fits(
     texts: Sequence[str],
     *,
-    stems: Sequence[str],
+    template: str,
+    class_names: Sequence[str],
     tokenizer: Tokenizer,
     origin: object = "",
     step: str,
@@ -79,18 +80,27 @@ def check_fits(
 ) -> None:
     """Raise PoolError for the first text that does not fit the context after the longest class prompt.
 
+    A text that is a template itself must fit with the longest class name in it.
+
     Raise DataError if two class prompts differ as strings alone: of their equal columns the second is never predicted.
 
     Args:
         texts: P texts, bare.
-        stems: C class prompts without their final period.
+        template: of the dataset.
+        class_names: C names.
         tokenizer: texts -> (P, context) int64.
         origin: where the texts come from; the error begins with it.
         step: what to do about it; the error ends with it.
         token_offset: null tokens between the two.
     """
-    for stem, text in too_long(texts, stems=stems, tokenizer=tokenizer, token_offset=token_offset):
-        refuse(text, after=stem, tokenizer=tokenizer, origin=origin, step=step, token_offset=token_offset)
+    unfitting = too_long(
+        texts, template=template, class_names=class_names, tokenizer=tokenizer, token_offset=token_offset
+    )
+    for name, text in unfitting:
+        after = "" if prompts.is_template(text) else prompts.stem(template, name)
+        shown = prompts.prompt(template, name, text) if prompts.is_template(text) else text
+        refuse(shown, after=after, tokenizer=tokenizer, origin=origin, step=step, token_offset=token_offset)
+    stems = prompts.stems(template, class_names)
     for first, second in alike(stems, tokenizer=tokenizer):
         pair = f"{shown_value(first)} and {shown_value(second)}"
         raise DataError(f"{_beginning(origin)}{pair} are the same tokens to this model; rename one class")
@@ -111,12 +121,21 @@ def alike(texts: Sequence[str], *, tokenizer: Tokenizer) -> list[tuple[str, str]
 
 
 def too_long(
-    texts: Sequence[str], *, stems: Sequence[str], tokenizer: Tokenizer, token_offset: int = 0
+    texts: Sequence[str], *, template: str, class_names: Sequence[str], tokenizer: Tokenizer, token_offset: int = 0
 ) -> Iterator[tuple[str, str]]:
-    """The longest class prompt with each text that does not fit after it; arguments as `check_fits`."""
-    endings = [prompts.ending(text, period=True) for text in texts]
+    """The class name of the longest prompt with each text that does not fit there; arguments as `check_fits`."""
+    followers = [text for text in texts if not prompts.is_template(text)]
+    stems = prompts.stems(template, class_names)
+    endings = [prompts.ending(text, period=True) for text in followers]
     for c, i in beyond_context(stems, endings, tokenizer=tokenizer, token_offset=token_offset):
-        yield stems[c], texts[i]
+        yield class_names[c], followers[i]
+    templates = [text for text in texts if prompts.is_template(text)]
+    if not templates or not class_names:
+        return
+    longest = class_names[int(token_lengths(class_names, tokenizer=tokenizer).argmax())]
+    filled = [prompts.prompt(template, longest, text) for text in templates]
+    for _, i in beyond_context([""], filled, tokenizer=tokenizer):
+        yield longest, templates[i]
 
 
 def check_prompts(texts: Sequence[str], *, tokenizer: Tokenizer, origin: object, step: str) -> None:

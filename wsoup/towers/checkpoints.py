@@ -32,7 +32,9 @@ def bare_weights(*, origin: str) -> Iterator[None]:
     convert = factory.convert_state_dict
 
     def convert_bare(model: nn.Module, state: object) -> object:
-        return convert(model, bare(state, model=model, origin=origin))
+        weights = bare(state, model=model, origin=origin)
+        _check_prefix(weights, model=model, origin=origin)
+        return convert(model, weights)
 
     factory.convert_state_dict = convert_bare
     try:
@@ -88,6 +90,21 @@ def _unwrapped(state: object, *, origin: str) -> object:
 
 def _has_tensors(state: Mapping[Any, object]) -> bool:
     return any(isinstance(value, Tensor) for value in state.values())
+
+
+def _check_prefix(weights: object, *, model: nn.Module, origin: str) -> None:
+    """Refuse weights that lie below another prefix than the usual ones, such as ``clip.``, with that prefix."""
+    own = [*model.state_dict()]
+    if not isinstance(weights, Mapping) or own[0] in weights:
+        return
+    for name in weights:
+        prefix = name.removesuffix(own[0])
+        if prefix != name and all(prefix + each in weights for each in own):
+            raise ModelError(
+                f"encoder.pretrained: in {origin} the names of the model's tensors begin with {prefix!r}; save these "
+                f"alone and without it: {{name.removeprefix({prefix!r}): tensor for name, tensor in state.items() if "
+                f"name.startswith({prefix!r})}}"
+            )
 
 
 def _common_prefix(weights: Mapping[str, object]) -> str:

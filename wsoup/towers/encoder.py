@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -127,14 +127,12 @@ def check_device(device: torch.device) -> torch.device:
 
 
 def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -> Encoder:
-    """Load the model of params section ``encoder``, within `loading_once` only once.
+    """Load the model of params section ``encoder``.
 
     Raises:
         MissingError: a local config or weights file does not exist.
         ModelError: open_clip knows no such model or tag, the weights do not fit the config, or a weight is not finite.
     """
-    if _shared is not None and _shared.get(params) is not None:
-        return _shared[params]
     config = check_name(params)
     if not params.pretrained and not params.comes_with_weights:
         raise ModelError(
@@ -166,7 +164,7 @@ def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -
         pretrained=local.name if local else params.pretrained,
         precision=params.precision,
     )
-    encoder = Encoder(
+    return Encoder(
         model=model,
         tokenizer=tokenizer,
         preprocess=preprocess,
@@ -176,23 +174,6 @@ def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -
         dtype=AUTOCAST[params.precision],
         load=partial(load_encoder, params),
     )
-    if _shared is not None:
-        _shared[params] = encoder
-    return encoder
-
-
-_shared: dict[EncoderParams, Encoder] | None = None
-
-
-@contextlib.contextmanager
-def loading_once() -> Iterator[None]:
-    """Within the block, `load_encoder` gives the same model for the same params, which nobody may change."""
-    global _shared
-    _shared = {}
-    try:
-        yield
-    finally:
-        _shared = None
 
 
 LOADED = 32

@@ -102,6 +102,16 @@ def tokenizer_of(model: str) -> Callable[[Sequence[str]], Tensor]:
     return tokenizer
 
 
+def cleaning(way: str) -> Callable[[str], str]:
+    """What open_clip does to a text before a tokenizer of transformers reads it.
+
+    Args:
+        way: `clean` of its configurations: canonicalize (lower case, no punctuation), lower or whitespace.
+    """
+    clean: Callable[[str], str] = open_clip.tokenizer.get_clean_fn(way)
+    return clean
+
+
 def random_model(name: str, *, seed: int) -> tuple[nn.Module, Callable[[Sequence[str]], Tensor]]:
     """An open_clip model with seeded random weights, and its tokenizer: to test exactness and speed."""
     with _quiet(), torch.random.fork_rng(devices=[]):

@@ -38,10 +38,10 @@ class Run:
     artifacts: Artifacts = field(default_factory=Artifacts)
 
     @classmethod
-    def of(cls, owner: Owner, params: SourceParams, *, artifacts: Artifacts | None = None) -> Run:
+    def of(cls, owner: Owner, params: SourceParams) -> Run:
         """The run of a params.yaml, with its encoder loaded."""
         encoder = load_encoder(params.encoder)
-        return cls(owner, params.source, tuple(params.seeds), encoder, artifacts or Artifacts())
+        return cls(owner, params.source, tuple(params.seeds), encoder, Artifacts())
 
     @property
     def about(self) -> dict[str, object]:

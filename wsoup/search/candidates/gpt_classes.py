@@ -7,12 +7,14 @@ Unicode form and in what stands between words (`folded`), if it is the only one,
 import difflib
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
-from wsoup.base.errors import PoolError
+from wsoup.base.errors import PoolError, shown_value
+from wsoup.base.validation import nearest
 from wsoup.params.inputs import ClassTextFile
 from wsoup.search.candidates.gpt import read_descriptors
+from wsoup.search.pools.lists import numbered
 
 NAMED = "gpt_descriptors"
 """The key of a dataset whose file may have other keys for some classes, which `gpt_names` names."""
@@ -29,7 +31,35 @@ def texts_of(given: ClassTextFile, *, class_names: Sequence[str]) -> dict[str, l
         MissingError, PoolError: as `read_descriptors` and `matched`.
     """
     texts = read_descriptors(given.path, wording=given.wording)
-    return matched(texts, class_names=class_names, origin=given.path, gpt_names=given.names, key_of_file=given.key)
+    names = {**given.names}
+    if given.pairs is not None:
+        names = {**keys_in(given.pairs, class_names=class_names, keys=texts), **names}
+    return matched(texts, class_names=class_names, origin=given.path, gpt_names=names, key_of_file=given.key)
+
+
+def keys_in(path: str, *, class_names: Collection[str], keys: Collection[str]) -> dict[str, str]:
+    """The key of each class that a file of pairs names (key, tab, class; lines with # are not read).
+
+    Pairs of another file's keys are left out: descriptors and sentences may share the file of pairs.
+
+    Raises:
+        MissingError: no such file.
+        PoolError: a line without a tab, an unknown class, or a class with two keys.
+    """
+    pairs: dict[str, str] = {}
+    for number, line in numbered(path).items():
+        if line.startswith("#"):
+            continue
+        key, tab, rest = line.partition("\t")
+        name = rest.partition("\t")[0].strip()
+        if not tab or not name:
+            raise PoolError(f"{path}, line {number}: {shown_value(line)} must be a key, a tab and a class")
+        if name not in class_names:
+            hint = nearest(name, known=list(class_names))
+            raise PoolError(f"{path}, line {number}: {name!r} is no class of this dataset; {hint}")
+        if key in keys and pairs.setdefault(name, key) != key:
+            raise PoolError(f"{path}, line {number}: class {name!r} has the key {pairs[name]!r} already; keep one")
+    return pairs
 
 
 def matched(
@@ -130,8 +160,8 @@ def _unmatched(
         hint = f"nearest keys: {', '.join(near_keys)}"
     return PoolError(
         f"{origin} has no {_texts(key_of_file)} for class {names[0]!r} ({len(names)} of {n_classes} classes "
-        f"unmatched; {hint}); rename the key, or the class in the dataset's list of class "
-        f"names{_or_named('the key', key_of_file)}"
+        f"unmatched; {hint}); `wsoup texts match` writes a file of pairs for datasets.<name>.names, or rename the key "
+        f"or the class{_or_named('the key', key_of_file)}"
     )
 
 

@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-from wsoup.base.errors import PoolError
+from wsoup.base.errors import PoolError, shown_value
+from wsoup.core.prompts import is_template
 from wsoup.search.candidates import gpt
+from wsoup.search.candidates.templates import templates_of
 from wsoup.search.pools.lists import texts_of, unique
 from wsoup.search.pools.params import CandidatesParams
 
@@ -33,10 +35,16 @@ def texts_of_pool(candidates: CandidatesParams, pool: str) -> list[str]:
     """
     words = candidates.words
     if pool != "words":
-        return descriptors(candidates.files(pool), pool=pool)
+        section = candidates.texts(pool)
+        if section.form == "template":
+            return templates(section.paths)
+        return descriptors(section.paths, pool=pool)
     if words.path is not None:
         return words_from_file(words.path, count=words.count)
-    return common_words(words.count)
+    try:
+        return common_words(words.count)
+    except PoolError as error:
+        raise PoolError(f"candidates.words.{error}") from None
 
 
 def common_words(count: int) -> list[str]:
@@ -54,7 +62,7 @@ def common_words(count: int) -> list[str]:
         listed = top_n_list("en", n_listed)
         words = [word for word in listed if _WORD.fullmatch(word) and word not in OFFENSIVE]
         if len(listed) < n_listed and len(words) < count:
-            raise PoolError(f"candidates.words.count is {count}, but wordfreq has {len(words)} such words; lower it")
+            raise PoolError(f"count is {count}, but wordfreq has {len(words)} such words; lower it")
     return words[:count]
 
 
@@ -68,6 +76,22 @@ def words_from_file(path: str | Path, *, count: int) -> list[str]:
     if len(words) < count:
         raise PoolError(f"{path} holds {len(words)} words, candidates.words.count asks for {count}; lower it")
     return unique(dict(islice(words.items(), count)), origin=str(path))
+
+
+def templates(sources: Sequence[str]) -> list[str]:
+    """The distinct templates of several lists, in order of first appearance; raises as `templates_of`."""
+    distinct: dict[str, None] = {}
+    for source in sources:
+        of_source = openai80() if source == "openai80" else templates_of(source)
+        distinct.update(dict.fromkeys(of_source))
+    return list(distinct)
+
+
+def openai80() -> list[str]:
+    """OpenAI's 80 templates, each with one ``{}``."""
+    from wsoup.towers.models import ensemble_templates  # open_clip is slow to import
+
+    return [fill("{}") for fill in ensemble_templates()]
 
 
 def descriptors(paths: Sequence[str | Path], *, pool: str = "descriptors") -> list[str]:
@@ -86,6 +110,12 @@ def descriptors(paths: Sequence[str | Path], *, pool: str = "descriptors") -> li
             texts = sorted(sentences, key=lambda text: f"{text}.")
         else:
             texts = unique(texts_of(path), origin=str(path))
+        template = next(filter(is_template, texts), None)
+        if template is not None:
+            raise PoolError(
+                f"{path}: {shown_value(template)} holds {{}} and is a whole prompt; give templates a pool of their own "
+                "with form: template"
+            )
         # The same text in two files keeps its first place.
         distinct.update(dict.fromkeys(texts))
     if paths and not distinct:

@@ -43,6 +43,7 @@ class HeldOutSoup(AnySoup):
 
     walks: ClassVar[bool] = True
     finished: ClassVar[bool] = True
+    written = frozenset({"k1"})
     kind: Literal["held_out"]
     k1: TextCount | None = None
     """Texts come from the top k1 of the ranking by count; null: from the whole pool, which is encoded again."""

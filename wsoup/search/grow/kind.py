@@ -1,9 +1,9 @@
 """What the kinds of soup share: their settings in section `soups`, and what code asks of a kind.
 
 A kind is one module beside this one, with its settings, its algorithm, and how its members are counted: alone, or
-together by its measure (`measures`). Stage `soup@<name>` depends on what the module of its kind means, so an edited or
-a new kind runs no soup of another kind again; an edit of this module runs every soup. `wsoup.search.grow.all_kinds`
-lists the kinds; no stage depends on it.
+together by its measure (`measures`). Stage `soup@<name>` depends on what the module of its kind means, so a new kind
+runs no soup again, and an edited one those of its kind and of kinds that search by it, as `held_out` does by `greedy`;
+an edit of this module runs every soup. `wsoup.search.grow.all_kinds` lists the kinds; no stage depends on it.
 
 No module here imports torch when it is loaded, since params.yaml is also read where nothing is computed.
 """
@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from wsoup.search.rank.ranking import Ranked
 
 
+TEMPLATES_IN_CHAINS = (
+    "its pool holds templates, and a template is a whole prompt that no word can follow; "
+    "use another kind, such as greedy"
+)
+
+
 class AnySoup(Section):
     """Settings of every soup. Code asks the kinds for what differs by kind."""
 
@@ -32,6 +38,8 @@ class AnySoup(Section):
     """Whether it goes through the ranking once, text by text."""
     finished: ClassVar[bool] = False
     """Whether it searches with the final period, as texts are evaluated, also where its pool is ranked without."""
+    joins: ClassVar[bool] = False
+    """Whether a member is several texts of its pool one after the other, which templates cannot be."""
     within_k1: ClassVar[str] = "m"
     """The key that must not exceed k1, if it has a k1."""
     kind: str
@@ -103,6 +111,7 @@ def counted_alone(texts: Sequence[str], meter: Meter) -> list[int]:
 class Growth(AnySoup):
     """Growth of word chains, in the paper's symbols: from a word of the top k0, by words of the top k1."""
 
+    joins: ClassVar[bool] = True
     within_k1 = "k0"
     k0: TextCount
     """First words come from the top k0 of the ranking."""

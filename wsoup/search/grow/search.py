@@ -7,11 +7,12 @@ from functools import cached_property, partial
 
 from wsoup.base.errors import PoolError
 from wsoup.core.member import NOTHING, Cost, Member
+from wsoup.core.prompts import is_template
 from wsoup.core.soup import Soup
 from wsoup.disk import code
 from wsoup.disk.shards import Owner, Shard
 from wsoup.runtime.peak import DevicePeak, highest
-from wsoup.search.grow.kind import AnySoup
+from wsoup.search.grow.kind import TEMPLATES_IN_CHAINS, AnySoup
 from wsoup.search.rank.meter import Meter
 from wsoup.search.rank.ranking import Ranked
 from wsoup.search.rank.source import Source, identity_of_source
@@ -43,6 +44,8 @@ class Search:
         problem = self.definition.shortage(len(self.pool.texts))
         if problem is not None:
             raise PoolError(problem)
+        if self.definition.joins and any(map(is_template, self.pool.texts)):
+            raise PoolError(TEMPLATES_IN_CHAINS)
         if self.definition.limit is None:
             return self.pool
         return self.pool.cut(self.definition.limit)
@@ -58,7 +61,7 @@ class Search:
     def inputs(self) -> list[object]:
         """What determines a part, as JSON values for the resume key: for chains, all but their number."""
         definition = self.definition
-        settings = definition.model_dump()
+        settings = definition.meant()
         if definition.parts > 1:
             del settings["m"]  # of a soup of 16, the first 8 parts are those of a soup of 8
         likelihood = None
@@ -120,7 +123,7 @@ class Search:
             made_with=made_with,
             preprocessing=self.source.encoder.preprocessing,
             class_name_correct=made[0]["class_name_correct"],
-            definition=self.definition.model_dump(mode="json"),
+            definition=self.definition.meant(mode="json"),
             cost={"ranking": ranking_cost, "search": search_cost},
         )
 

@@ -38,7 +38,7 @@ class TopSoup(AnySoup):
         """
         if self.rank_by == "count":
             return ranked.singles(range(self.m))
-        value = _standardised(ranked.n_correct) + _standardised(ranked.log_likelihood)
+        value = standardised(ranked.n_correct) + standardised(ranked.log_likelihood)
         order = np.argsort(-value, kind="stable")
         return ranked.singles(order[: self.m].tolist())
 
@@ -47,7 +47,7 @@ class TopSoup(AnySoup):
         return counted_alone(texts, meter)
 
 
-def _standardised(values: np.ndarray) -> np.ndarray:
+def standardised(values: np.ndarray) -> np.ndarray:
     """Mean 0 and standard deviation 1 (with n, not n - 1); zeros if all are equal."""
     centred = values - values.mean(dtype=np.float64)
     spread = centred.std()

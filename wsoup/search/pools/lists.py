@@ -65,7 +65,7 @@ def unique(by_number: Mapping[int, str], *, origin: str, numbers_are: str = "lin
         numbers_are: what their numbers count, for errors.
     """
     if not by_number:
-        raise PoolError(f"{origin} is empty; expected one text per line")
+        raise PoolError(f"{origin} is empty; expected one text or more")
     numbers_of: dict[str, list[int]] = {}
     for number, text in by_number.items():
         numbers_of.setdefault(text, []).append(number)

@@ -11,8 +11,11 @@ from wsoup.params.section import Name, Place, PositiveInt, Section
 
 TextCount = Annotated[PositiveInt, Field(le=1_000_000)]
 MemberCount = Annotated[PositiveInt, Field(le=10_000)]
+Form = Literal["ending", "template"]
 ALWAYS = ("words", "descriptors")
 """Pools that every run has, because baselines are drawn from them."""
+LISTED_TEMPLATES = ("openai80", "openai7")
+"""Lists of templates that come with wsoup (`wsoup.search.candidates.templates`)."""
 
 
 class WordPoolParams(Section):
@@ -36,6 +39,15 @@ class TextPoolParams(Section):
     """Text files (one per line) or GPT JSON files {class: [descriptor, ...]}; may be empty."""
     period: Flag
     """Whether candidates have the prompt's final period while they are ranked and searched."""
+    form: Form = "ending"
+    """ending: texts follow the class name; template: each is a whole prompt with one {}, as it stands in its file or in
+    a list that comes with wsoup (openai80, openai7)."""
+
+    @model_validator(mode="after")
+    def _templates_end_as_they_are(self) -> "TextPoolParams":
+        if self.form == "template" and not self.period:
+            raise ValueError("period: false does not go with form: template, which ends as it is written; set it true")
+        return self
 
 
 class CandidatesParams(Section):
@@ -88,8 +100,12 @@ class CandidatesParams(Section):
                 raise ValueError(f"pools: {name!r} is another key of candidates; give the pool another name")
             if name not in self.__pydantic_extra__:
                 raise ValueError(f"pools names {name!r}; add candidates.{name} with its paths and period")
-            if not self.files(name):
+            if not self.texts(name).paths:
                 raise ValueError(f"{name}.paths is []; name a file of texts there, or take {name} out of pools")
+        if self.descriptors.form != "ending":
+            raise ValueError(
+                "descriptors.form must be ending: baselines draw from it; give templates a pool of their own"
+            )
         return self
 
     @property
@@ -105,11 +121,18 @@ class CandidatesParams(Section):
         """The setting `period` of one pool."""
         return self.words.period if pool == "words" else self.texts(pool).period
 
+    def form(self, pool: str) -> Form:
+        """Whether texts of a pool follow the class name, or are templates."""
+        return "ending" if pool == "words" else self.texts(pool).form
+
     def files(self, pool: str) -> list[str]:
-        """The files that a pool is made of; none for the words of wordfreq."""
+        """The files that a pool is made of; none for words and templates that come with wsoup or wordfreq."""
         if pool == "words":
             return [self.words.path] if self.words.path else []
-        return self.texts(pool).paths
+        paths = self.texts(pool).paths
+        if self.form(pool) == "template":
+            return [path for path in paths if path not in LISTED_TEMPLATES]
+        return paths
 
 
 class ScoreParams(Section):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 
 import torch
@@ -20,6 +21,7 @@ from wsoup.disk import store
 from wsoup.search.rank.image_set import ImageSet
 from wsoup.texts import tokens
 from wsoup.texts.encoder import PromptEncoder
+from wsoup.texts.templates import template_blocks
 from wsoup.towers.encoder import Encoder
 from wsoup.towers.features import read_features
 from wsoup.towers.run import Run
@@ -63,16 +65,17 @@ class Source:
     def text_blocks(self, texts: Sequence[str], *, period: bool) -> Iterator[Tensor]:
         """Features of P texts with every class, in order: blocks (b, C, D) of bounded size."""
         stems = prompts.stems(self.template, self.class_names)
-        if all(texts):
-            # All follow the same comma, so that the class prompts with it are computed once.
-            stems = prompts.with_comma(stems)
-            endings = [prompts.after_comma(text, period=period) for text in texts]
-            for _, block in self.text_encoder.grid_blocks(stems, endings):
-                yield block
-            return
-        # Each alone: an empty one, the bare class name, has no comma.
-        for text in texts:
-            for _, block in self.text_encoder.grid_blocks(stems, [prompts.ending(text, period=period)]):
+        for form, group in groupby(texts, key=_form):
+            alike = list(group)
+            if form == "template":
+                blocks = template_blocks(self.text_encoder, alike, self.class_names)
+            elif form == "ending":
+                # All follow the same comma, so that the class prompts with it are computed once.
+                endings = [prompts.after_comma(text, period=period) for text in alike]
+                blocks = self.text_encoder.grid_blocks(prompts.with_comma(stems), endings)
+            else:
+                blocks = self.text_encoder.grid_blocks(stems, [prompts.ending(text, period=period) for text in alike])
+            for _, block in blocks:
                 yield block
 
     def images_of(self, seed: int) -> tuple[Tensor, Tensor]:
@@ -80,6 +83,13 @@ class Source:
         index = self.subsets[seed]
         device = self.encoder.device
         return self.image_features[index].to(device), self.labels[index].to(device)
+
+
+def _form(text: str) -> str:
+    """What a text is beside a class name."""
+    if not text:
+        return "class name alone"
+    return "template" if prompts.is_template(text) else "ending"
 
 
 def load_source(run: Run) -> Source:
@@ -114,9 +124,14 @@ def load_source(run: Run) -> Source:
 
 def check_fits(texts: Sequence[str], *, source: Source, origin: str | Path, otherwise: str = "") -> None:
     """Raise PoolError for the first text that exceeds the model's context after the longest class prompt."""
-    stems = prompts.stems(source.template, source.class_names)
-    step = f"shorten it or remove it from the pool{otherwise}"
-    tokens.check_fits(texts, stems=stems, tokenizer=source.encoder.tokenizer, origin=origin, step=step)
+    tokens.check_fits(
+        texts,
+        template=source.template,
+        class_names=source.class_names,
+        tokenizer=source.encoder.tokenizer,
+        origin=origin,
+        step=f"shorten it or remove it from the pool{otherwise}",
+    )
 
 
 def identity_of_source(source: Source, *, seed: int | None = None) -> dict[str, object]:

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from wsoup.core.linear import Linear
-from wsoup.core.scoring import AtOnce, Decisions, Scores, near_ties, own_against_others, suited_to
+from wsoup.core.scoring import AtOnce, Decisions, Scores, suited_to
 from wsoup.disk.shards import Owner, Shard
 from wsoup.disk.store import pack_arrays, unpack_arrays
 from wsoup.runtime.peak import DevicePeak, highest
@@ -32,8 +32,16 @@ from wsoup.search.rank.source import Source, identity_of_source
 
 PEAK = "peak_device_mib"
 """In a shard, the highest device memory of its scoring in MiB, as an array of none or one."""
-COLUMNS = ("n_correct", "alignment", "uniformity", "near_ties", "k2", "gain_se")
-"""Columns of a scored candidate: those of `ImageSet.score`, k2 in nats (at most 0), and gain_se in images."""
+COLUMNS = {
+    "n_correct": "correct images",
+    "alignment": "mean cosine of an image and its own class's text",
+    "uniformity": "mean cosine with the other classes' texts",
+    "near_ties": "answers within 1e-6 of another",
+    "k2": "mean log likelihood of the labels, in nats; empty without `score.likelihood`",
+    "gain_se": "standard error of the gain over the class name, in images",
+}
+"""Columns of a scored candidate, and what they mean: artifacts/scores, `wsoup.score_texts` and docs/pipeline.md have
+them from here. `statistics` computes each."""
 SHARPNESS = 2.0
 """Logits are cosines times this, in units of sigma."""
 
@@ -128,18 +136,16 @@ class _Block:
 
     def decide(self) -> Decisions:
         """`Scores.against`, while computing the deviations."""
-        labels = self.labels
-        right, near = torch.empty(2, self.shape[0], len(labels), dtype=torch.bool, device=labels.device)
+        decisions = Decisions.none_yet(self.shape[0], self.labels)
         n_scores = min(self.at_once.passes, self.at_once.kept)
         for where, scores in self._blocks(n_images=max(1, n_scores // self.of_image)):
-            own, best, wins = own_against_others(scores, labels[where])
-            right[:, where] = wins.T
-            near[:, where] = near_ties(own, best).T
+            labels = self.labels[where]
+            own = decisions.decide(slice(None), where, scores, labels=labels)
             # Kept scores have to move out of the product's memory anyway, so the difference moves them.
             relative = scores if self.kept is None else self.kept[where]
-            _relative(scores, labels[where], own=own, out=relative)
+            _relative(scores, labels, own=own, out=relative)
             self.deviations[where] = _deviations(relative)
-        return Decisions(right, near)
+        return decisions
 
     def likelihood(self, index: Tensor) -> Tensor:
         """k2 on the images `index`: (p,) float64."""

@@ -1,0 +1,26 @@
+"""Section `finetune`: which method is another without its soup and the diversity loss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wsoup.finetune.params import MethodParams, without_soup
+
+TUNE = {"kind": "prompt", "tokens": 3}
+PLAIN = {"kind": "cross_entropy"}
+DIVERSE = {"kind": "cross_entropy", "lambda": 0.25, "teacher_logit_scale": 10}
+
+
+def method(**about: Any) -> MethodParams:
+    usual = {"tune": TUNE, "loss": PLAIN, "soup": "class_name", "learning_rate": 0.1, "prompt_factor": 10}
+    return MethodParams.model_validate(usual | about)
+
+
+def test_the_same_method_without_soup_and_teacher_is_found_whatever_its_name():
+    methods = {"diverse": method(loss=DIVERSE, soup="word", members=4), "regularised": method(loss=DIVERSE)}
+    assert without_soup(methods, "diverse") is None, "a teacher on the class name is the diversity loss without a soup"
+    slower = {"slower": method(learning_rate=0.2)}
+    assert without_soup(methods | slower, "diverse") is None
+    plain = {"plain": method(snapshots={"every": 5, "images": 9})}
+    assert without_soup(methods | slower | plain, "diverse") == "plain"
+    assert without_soup(methods | plain, "plain") is None

@@ -1,0 +1,1 @@
+"""What would stop a run, found before it begins."""

@@ -1,0 +1,1 @@
+"""What a run would take: texts, images, hours, memory."""

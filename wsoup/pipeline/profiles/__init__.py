@@ -1,0 +1,1 @@
+"""params.yaml to begin with: the toy world, the paper, your own photos."""
