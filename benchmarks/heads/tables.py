@@ -29,7 +29,10 @@ def tables(results: Sequence[Judged]) -> list[str]:
     for cone in _cones(results):
         some = [one for one in results if one.kind.cone == cone]
         parts.append(f"cone {cone:g}, {len(some)} folders\n\n{_thresholds(some)}")
-    parts += [_cells(results, side=side) for side in ("own", "styles")]
+    for side in ("own", "styles"):
+        with_photos = [one for one in results if getattr(one, side)]
+        if with_photos:
+            parts.append(_cells(with_photos, side=side))
     return parts
 
 
@@ -39,15 +42,14 @@ def _cones(results: Sequence[Judged]) -> list[float]:
 
 def _cells(results: Sequence[Judged], *, side: str) -> str:
     """Head and texts by kind of folder, one column for each cone."""
-    with_styles = [one for one in results if getattr(one, side)]
-    groups = {"all": with_styles}
+    groups = {"all": list(results)}
     for strength in STRENGTHS:
-        groups[f"texts strengthened by {strength:g}"] = [one for one in with_styles if one.kind.strength == strength]
+        groups[f"texts strengthened by {strength:g}"] = [one for one in results if one.kind.strength == strength]
     for shots in SHOTS:
-        groups[f"{shots} photos a class"] = [one for one in with_styles if one.kind.shots == shots]
-    for source in sorted({one.source.split(",")[0] for one in with_styles}):
-        groups[Path(source).name] = [one for one in with_styles if one.source.split(",")[0] == source]
-    cones = _cones(with_styles)
+        groups[f"{shots} photos a class"] = [one for one in results if one.kind.shots == shots]
+    for source in sorted({one.source.split(",")[0] for one in results}):
+        groups[Path(source).name] = [one for one in results if one.source.split(",")[0] == source]
+    cones = _cones(results)
     title = "own style" if side == "own" else "other styles"
     lines = [
         f"{title}: texts, head, folders whose head is more than {BELOW:g} points below its texts in % (worst)\n",
@@ -55,9 +57,9 @@ def _cells(results: Sequence[Judged], *, side: str) -> str:
         "|---" * (len(cones) + 1) + "|",
     ]
     for name, group in groups.items():
-        cells = [_cell([one for one in group if one.kind.cone == cone], side=side) for cone in cones]
+        by_cone = [[one for one in group if one.kind.cone == cone] for cone in cones]
         if group:
-            lines.append(_row(name, cells))
+            lines.append(_row(name, [_cell(some, side=side) for some in by_cone]))
     return "\n".join(lines)
 
 
