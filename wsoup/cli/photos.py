@@ -53,7 +53,8 @@ def classify_command(
     or not read; reasons are on stderr, and the exit code is 0. If photos have labels
     (a column label of a list, or folders that are all named like classes), accuracy
     and the most confused pairs of classes follow on stderr. The default encoder is the one that
-    the soup or the head was made with.
+    the soup or the head was made with. A head's probabilities are calibrated for photos like
+    those that it was made of; of photos in another style they promise too much.
 
     Example: wsoup classify photos/new --soup word --classes "cat,dog" --html sheet.html --out predictions.csv
     """
