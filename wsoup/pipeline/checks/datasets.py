@@ -71,7 +71,8 @@ def _images(name: str, listing: Listing, *, params: Params, deep: bool) -> Itera
     for fact in figure_of(name, params=params, n_images=n_test, n_classes=len(class_names)):
         yield Finding("fact", name, fact)
     for line in listing.notes:
-        yield Finding("warning", name, line)
+        # What was taken for what is a fact, what was left out may be a mistake.
+        yield Finding("warning" if line.startswith("left out") else "fact", name, line)
     if section.layout == "imagefolder":
         yield Finding("fact", name, shape_of(section.root).taken_for(section.test_split))
         for line in [*left_out(section.root), *replaced_by_dvc(section.root)]:
