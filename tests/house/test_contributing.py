@@ -138,7 +138,8 @@ FACTS = {
         import torch
         from wsoup.disk import store
         from wsoup.evaluate.answers import answer
-        from wsoup.evaluate.counts import SCHEMA, evaluate
+        from wsoup.evaluate.counts import SCHEMA
+        from wsoup.evaluate.evaluation import evaluate
         from wsoup.evaluate.rows import Row
         from wsoup.evaluate.testsets import TestSet
         from wsoup.report.counts import counts

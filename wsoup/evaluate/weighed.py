@@ -19,10 +19,10 @@ from wsoup.core.modes import WEIGHINGS, Weighing
 from wsoup.core.text_scores import images_at_once, text_scores
 from wsoup.core.zpe import sureness, zpe_bias, zpe_selection, zpe_weights
 from wsoup.evaluate.answers import Answers, InMode, at_table_size
-from wsoup.evaluate.class_means import Classifiers
 from wsoup.evaluate.right import pack_right
 from wsoup.evaluate.rows import Row, methods
 from wsoup.evaluate.testsets import TestSet
+from wsoup.evaluate.text_plan import Classifiers
 from wsoup.towers.features import read_features
 from wsoup.towers.logit_scale import logit_scale_of
 from wsoup.towers.run import Run
