@@ -12,9 +12,8 @@ import pyarrow.compute as pc
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED
 from wsoup.disk.shards import Owner
-from wsoup.evaluate.class_means import mean_texts
 from wsoup.evaluate.classifiers import class_rows, load_material, pretrained_rows
-from wsoup.evaluate.counts import answers_of, evaluate
+from wsoup.evaluate.evaluation import answers_of, evaluate, mean_texts
 from wsoup.evaluate.judged import judged_tables, right_images
 from wsoup.evaluate.params import EvaluateParams, ReportParams
 from wsoup.evaluate.rows import judged_mode, judged_soups

@@ -6,14 +6,14 @@ import pyarrow as pa
 
 from wsoup.disk import store
 from wsoup.disk.shards import Owner
-from wsoup.evaluate.class_means import plan_texts
 from wsoup.evaluate.classifiers import class_rows, load_material, tuned_rows
-from wsoup.evaluate.counts import answers_of, evaluate
+from wsoup.evaluate.evaluation import answers_of, evaluate
 from wsoup.evaluate.judged import with_right_images
 from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.row_key import file_of_method
 from wsoup.evaluate.seen import plan_seen
 from wsoup.evaluate.testsets import load_tests
+from wsoup.evaluate.text_plan import plan_texts
 from wsoup.evaluate.training_curve import during_training
 from wsoup.finetune.starts import check_templates
 from wsoup.finetune.tuned import load_tuned, members_divergence_log, read_tuned_config
@@ -73,6 +73,8 @@ def main(owner: Owner, method: str) -> None:
         "members_kl": [members_divergence_log(folder) for folder in folders.values()],
         "training": training,
     }
+    if "selected" in config:
+        about["selected"] = config["selected"]
     out = file_of_method(run.artifacts.results, method)
     store.write_table(out, pa.concat_tables(tables), attributes=about)
     print(f"{out}: {method}, seeds {', '.join(map(str, run.seeds))}")

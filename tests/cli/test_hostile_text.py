@@ -23,8 +23,8 @@ from wsoup.cli.common import Terminal, put
 from wsoup.core.member import Member, Step
 from wsoup.core.soup import Soup
 from wsoup.disk.csv_rows import write_rows
-from wsoup.evaluate.class_means import mean_texts
 from wsoup.evaluate.classifiers import check_rows
+from wsoup.evaluate.evaluation import mean_texts
 from wsoup.evaluate.rows import Row
 from wsoup.evaluate.testsets import TestSet
 from wsoup.photos.classify import Prediction

@@ -8,7 +8,7 @@ import torch
 from evaluate_cases import NAMES
 
 from wsoup.evaluate import class_means
-from wsoup.evaluate.class_means import mean_texts
+from wsoup.evaluate.evaluation import mean_texts
 from wsoup.evaluate.rows import Row
 
 SOUP = Row("soup", (1,), ("sharp", "which is red", "sharp"))

@@ -16,11 +16,13 @@ from torch.nn import functional as F
 from wsoup.core.class_texts import normalize
 from wsoup.evaluate import class_means
 from wsoup.evaluate.answers import answer
-from wsoup.evaluate.class_means import mean_texts, mean_weights, plan_texts
+from wsoup.evaluate.class_means import mean_weights
 from wsoup.evaluate.classifiers import class_rows
-from wsoup.evaluate.counts import SCHEMA, answers_of, count, evaluate, tokens_stored
+from wsoup.evaluate.counts import SCHEMA, count, tokens_stored
+from wsoup.evaluate.evaluation import answers_of, evaluate, mean_texts
 from wsoup.evaluate.rows import Material, Row
 from wsoup.evaluate.testsets import TestSet
+from wsoup.evaluate.text_plan import plan_texts
 from wsoup.texts.encoder import PromptEncoder
 
 

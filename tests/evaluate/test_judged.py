@@ -11,8 +11,7 @@ from evaluate_cases import line
 from torch.nn import functional as F
 
 from wsoup.evaluate.answers import judged_rows
-from wsoup.evaluate.class_means import mean_texts
-from wsoup.evaluate.counts import answers_of, evaluate
+from wsoup.evaluate.evaluation import answers_of, evaluate, mean_texts
 from wsoup.evaluate.judged import (
     confusion,
     flips,

@@ -8,8 +8,8 @@ from evaluate_cases import images, line
 from torch.nn import functional as F
 
 from wsoup.evaluate.answers import answer
-from wsoup.evaluate.class_means import mean_texts
 from wsoup.evaluate.counts import count
+from wsoup.evaluate.evaluation import mean_texts
 from wsoup.evaluate.rows import Row
 from wsoup.evaluate.transfer import Grid, sample, source_counts, transfer
 from wsoup.evaluate.upper_bound import mean_accuracy, ranked_on, upper_bound

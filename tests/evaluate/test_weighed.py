@@ -16,13 +16,14 @@ from wsoup.core.modes import WEIGHINGS
 from wsoup.core.scoring import AtOnce
 from wsoup.core.zpe import sureness, zpe_bias, zpe_selection, zpe_weights
 from wsoup.evaluate import testsets
-from wsoup.evaluate.class_means import Classifiers, mean_texts
 from wsoup.evaluate.classifiers import class_rows, pretrained_rows
-from wsoup.evaluate.counts import count, evaluate
+from wsoup.evaluate.counts import count
+from wsoup.evaluate.evaluation import evaluate, mean_texts
 from wsoup.evaluate.judged import right_images
 from wsoup.evaluate.right import right_by_row
 from wsoup.evaluate.rows import Material, Row
 from wsoup.evaluate.testsets import ClassPrompts, TestSet
+from wsoup.evaluate.text_plan import Classifiers
 from wsoup.evaluate.weighed import Bank, scorers, weighed_answers, weighed_rows
 from wsoup.report.labels import WEIGHED_LABELS
 from wsoup.report.what_rows_are import WEIGHTS

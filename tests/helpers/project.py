@@ -61,7 +61,7 @@ def miniature_params(encoder: dict[str, str]) -> dict:
     params["soups"]["descriptor"]["m"] = 2
     params["soups"]["word"].update(k0=4, k1=12, patience=6, m=2, max_words=3)
     params["finetune"].update(iterations=3, batch_size=4, methods=METHODS)
-    params["evaluate"].update(m=[1, 2], baseline_m=2, tuned_baseline_m=2, offsets=[0, 5])
+    params["evaluate"].update(m=[1, 2], baseline_m=2, tuned_baseline_m=2, offsets=[0, 5], weighed=True)
     params["evaluate"]["survey"] = {"descriptors": 4, "chains": 4, "chain_length": 2, "m": 2}
     return params
 

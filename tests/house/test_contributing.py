@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
 import shutil
@@ -12,6 +13,7 @@ import pytest
 import torch
 from processes import ROOT, run_module
 
+HELPERS = ROOT / "tests/helpers"
 FACTS = {
     "a soup kind": """
         import json
@@ -50,6 +52,33 @@ FACTS = {
         logits, labels = torch.tensor([[0.0, 0.0]]), torch.tensor([1])
         assert torch.isclose(losses.focal(logits, labels, gamma=2.0), torch.tensor(0.25 * 0.6931472))
         assert objective.FocalLoss is FocalLoss
+    """,
+    "a setting of training": """
+        import json
+        import sys
+        from pathlib import Path
+        sys.path.append(sys.argv[3])
+        import torch
+        from finetune_cases import draw_colours, finetune_params
+        from wsoup.finetune.params import FinetuneParams
+        from wsoup.finetune.train import Trainer
+        from wsoup.params.inputs import EncoderParams
+        from wsoup.towers.encoder import load_encoder
+        assert "forget_every" not in FinetuneParams(methods={}).meant()
+        encoder = load_encoder(EncoderParams(**json.loads(sys.argv[2])), device=torch.device("cpu"))
+        source = draw_colours(Path(sys.argv[1]))
+        def trained(name, **settings):
+            shared = finetune_params(iterations=4, **settings)
+            method = shared.methods[name]
+            run = Trainer(encoder, source=source, method=method, shared=shared, seed=1).run()
+            return [weights.detach().clone() for weights in run.trained().values()]
+        def same(ours, theirs):
+            return all(map(torch.equal, ours, theirs))
+        assert same(trained("coop"), trained("coop", forget_every=4))
+        assert not same(trained("coop"), trained("coop", forget_every=2))
+        assert same(trained("coop", momentum=0.0), trained("coop", forget_every=1))
+        # Two soft descriptors of two iterations each: the third iteration is the first of the second one's turn.
+        assert same(trained("coop_ensemble"), trained("coop_ensemble", forget_every=2))
     """,
     "a tuner": """
         import torch
@@ -109,7 +138,8 @@ FACTS = {
         import torch
         from wsoup.disk import store
         from wsoup.evaluate.answers import answer
-        from wsoup.evaluate.counts import SCHEMA, evaluate
+        from wsoup.evaluate.counts import SCHEMA
+        from wsoup.evaluate.evaluation import evaluate
         from wsoup.evaluate.rows import Row
         from wsoup.evaluate.testsets import TestSet
         from wsoup.report.counts import counts
@@ -171,6 +201,8 @@ def tree(tmp_path_factory) -> Path:
     """A copy of the library with all examples applied."""
     copy = tmp_path_factory.mktemp("tree")
     shutil.copytree(ROOT / "wsoup", copy / "wsoup", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "dvc.yaml", copy)
+    shutil.copytree(ROOT / "data/profiles", copy / "data/profiles")
     for block in re.findall(r"```diff\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), flags=re.S):
         name, *lines = block.splitlines()
         old = "\n".join(line[1:] for line in lines if line.startswith("-"))
@@ -186,9 +218,10 @@ def tree(tmp_path_factory) -> Path:
 
 
 @pytest.mark.parametrize("fact", FACTS)
-def test_the_worked_example_of(fact, tree, tmp_path):
+def test_the_worked_example_of(fact, tree, tmp_path, tiny_encoder_files):
     (tree / "fact.py").write_text(textwrap.dedent(FACTS[fact]))
-    code, printed = run_module("fact", str(tmp_path), folder=tree, root=tree)
+    encoder = json.dumps(tiny_encoder_files)
+    code, printed = run_module("fact", str(tmp_path), encoder, str(HELPERS), folder=tree, root=tree)
     assert code == 0, printed
 
 

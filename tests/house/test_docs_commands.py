@@ -26,16 +26,29 @@ from wsoup.pipeline.params import Params
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 ELSEWHERE = {
     "the miniature project": ["make repro", "dvc repro"],
-    "the shell, git, a person": ["source .venv/bin/activate", "git clone", "cd wsoup", "git commit", "$EDITOR"],
+    "the shell, git, a person": [
+        "make test",
+        "source .venv/bin/activate",
+        "git clone",
+        "cd wsoup",
+        "git commit",
+        "$EDITOR",
+    ],
     "the registry; .ci/wheel installs the wheel": ["pip install"],
     "tests/report/test_report_loop.py": ["dvc metrics diff", "wsoup compare", "dvc exp show"],
+    "DVC, whose queue needs a repository; tests/report/test_report_loop.py has one experiment": [
+        "dvc exp run --queue",
+        "dvc queue start",
+    ],
     "tests/api, with a model whose weights are here": [
         "wsoup try",
         "wsoup classify new --soup head",
         "wsoup soup export word --format onnx",
     ],
     "tests/paper/test_paper_soups.py, with a model whose weights are here": ["wsoup classify new --soup paper"],
+    "tests/search/test_matching.py, test_questions.py": ["wsoup texts"],
     "tests/pipeline/test_plan.py": ["wsoup plan"],
+    "tests/cli/test_verify_published_command.py": ["wsoup verify published"],
     "tests/pipeline/test_profiles.py": ["wsoup profile own"],
     "tests/cli/test_check.py": ["wsoup check"],
     "tests/runtime/test_on_ray.py": ["WSOUP_EXECUTOR=ray dvc repro", "export WSOUP_EXECUTOR=ray", "ray st"],
@@ -46,9 +59,9 @@ ELSEWHERE = {
 OPTIONS_OF_OTHERS = {
     "git": "--allow-empty --directory --exclude-standard --is-inside-work-tree --others --porcelain --quiet --short "
     "--verify",
-    "dvc": "--drop --name --only-changed --set-param --single-item --targets --temp",
+    "dvc": "--drop --name --only-changed --queue --set-param --single-item --targets --temp",
     "pip, ruff": "--fix --force-reinstall",
-    "pytest and benchmarks, here": "--authors --precision",
+    "pytest and benchmarks, here": "--authors --cache --precision",
     "SLURM, Ray, docker": "--address --cpus --cpus-per-task --exclusive --gpus-per-node --head --include-dashboard "
     "--min-nodes --nodes --ntasks-per-node --num-cpus --num-gpus --port",
     "CLIP_benchmark, the authors' scripts": "--custom_template_file --score_averaging",
@@ -153,9 +166,10 @@ def test_yaml_in_the_docs_is_valid_params():
     sections = Params.model_fields
     items = [item for _, block in blocks("yaml") for item in yaml.safe_load(block).items()]
     own = yaml.safe_load((ROOT / "params.yaml").read_text())
+    del own["candidates"]["templates"]  # a pool that the pages do not name
     for key, shown in items:  # a section of params.yaml, or one dataset
         value = shown
-        if key == "candidates":  # the page shows only what a reader adds
+        if key in ("candidates", "evaluate"):  # the page shows only what a reader adds
             value = own[key] | shown
         TypeAdapter(sections[key].annotation if key in sections else DatasetParams).validate_python(value)
     assert {"soups", "photos"} <= {key for key, _ in items}

@@ -11,9 +11,8 @@ from evaluate_cases import evaluate_params
 from oracle_world import DESCRIPTORS, NAMES, WORDS, images_near
 
 from wsoup.datasets.paper import PAPER
-from wsoup.evaluate.class_means import mean_texts
 from wsoup.evaluate.classifiers import class_rows, pretrained_rows
-from wsoup.evaluate.counts import answers_of, evaluate
+from wsoup.evaluate.evaluation import answers_of, evaluate, mean_texts
 from wsoup.evaluate.rows import Material
 from wsoup.evaluate.testsets import TestSet
 from wsoup.search.pools import wording

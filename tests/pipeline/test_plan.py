@@ -69,6 +69,9 @@ def test_a_change_runs_the_stages_behind_it(project):
     assert not again.keys() & {"score@words", "soup@descriptor", "finetune@ce", "embed@photo"}
     assert "soups.word changed" in again["soup@word"]
     assert "cached: " in printed
+    assert re.search(
+        r"^at least [\d.]+ min: DVC skips what is behind a stage whose outs come out the same$", printed, re.M
+    )
 
 
 def test_the_paper_is_planned_before_its_images_are_there(in_tmp):

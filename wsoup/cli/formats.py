@@ -141,9 +141,10 @@ def _python(soup: Soup, templates: Sequence[str]) -> str:
     for text, n in Counter(templates).items():
         item = repr(text) if n == 1 else f"*{n} * [{text!r}]"
         lines += f"    {item},\n"
-    encoder = f"{soup.encoder.get('model')} / {soup.encoder.get('pretrained')}"
+    encoder = named(soup.encoder)
+    found_with = f", found with {encoder}" if encoder else ""
     # Always one line: a second one would be executed.
-    about = shown(f"{len(templates)} members, kind {soup.kind}, {soup.drawn_by}, found with {encoder}.")
+    about = shown(f"{len(templates)} members, kind {soup.kind}, {soup.drawn_by}{found_with}.")
     return (
         f"# A soup of wsoup: {about}\n"
         "# open_clip.build_zero_shot_classifier(model, tokenizer, classnames, templates)\n"

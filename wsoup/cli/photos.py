@@ -120,7 +120,12 @@ def _not_read(predictions: Sequence[Prediction]) -> list[str]:
 
 
 def try_command(
-    photos: Annotated[str, typer.Argument(help="A folder of <class>/<image>, or with train/ and test/ of such.")],
+    photos: Annotated[
+        str,
+        typer.Argument(
+            help="A folder of <class>/<image>, or with train/ and test/ of such; a list; or shards of WebDataset."
+        ),
+    ],
     classes: common.Names = None,
     model: common.Model = None,
     pretrained: common.Pretrained = None,
@@ -146,10 +151,12 @@ def try_command(
     Example: wsoup try photos --model ViT-B-32 --pretrained openai
     """
     from wsoup.api.hub import DEFAULTS, check_downloads
+    from wsoup.datasets.lists import is_list
     from wsoup.datasets.walk import require_photos
 
     # Before seconds of imports, the folder first: it is what most often is wrong.
-    require_photos(photos)
+    if not (Path(photos).is_file() and is_list(photos)):
+        require_photos(photos)
     check_downloads(model=model, pretrained=pretrained, config=config)
     from wsoup.api.encoders import EncoderOptions
     from wsoup.photos import trial

@@ -5,10 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 
 from wsoup.core.modes import MODES
-from wsoup.evaluate.answers import Answers, answer
-from wsoup.evaluate.class_means import Classifiers
-from wsoup.evaluate.rows import Row
-from wsoup.evaluate.testsets import COUNTS, WHERE, TestSet
+from wsoup.evaluate.answers import Answers
+from wsoup.evaluate.testsets import COUNTS, WHERE
 from wsoup.texts.tokens import Tokenizer, token_lengths
 
 SCHEMA = pa.schema(
@@ -30,55 +28,6 @@ SCHEMA = pa.schema(
         ("log_likelihood", pa.float64()),
     ]
 )
-
-
-def answers_of(
-    classifiers: Classifiers,
-    *,
-    tests: Sequence[TestSet],
-    soups: Sequence[str] = (),
-    drawn: int | None = None,
-    shown: Sequence[Row] = (),
-) -> list[Answers]:
-    """What the rows make of each dataset, whose image features are of the model that encoded them.
-
-    The other arguments are those of `wsoup.evaluate.answers.answer`.
-    """
-    answers = []
-    for test in tests:
-        made = answer(
-            classifiers.of(test),
-            test=test,
-            logit_scale=classifiers.logit_scale,
-            soups=soups,
-            drawn=drawn,
-            shown=shown,
-        )
-        answers.append(made)
-    return answers
-
-
-def evaluate(answers: Sequence[Answers], *, tokenizer: Tokenizer, variant: str) -> pa.Table:
-    """Count what every row gets right on every dataset, in every mode (single texts in the only one they have).
-
-    Args:
-        answers: of all rows, by dataset.
-        tokenizer: the model's tokenizer, which determines what a soup takes to store.
-        variant: ``pretrained`` or the name of a finetuned method.
-
-    Returns:
-        One line per dataset, row, mode and seed, with the columns of `SCHEMA`.
-    """
-    texts: set[str] = set()
-    for of_dataset in answers:
-        for row in of_dataset.rows:
-            texts.update(row.texts)
-    sizes = tokens_stored(sorted(texts), tokenizer=tokenizer)
-    lines = []
-    for of_dataset in answers:
-        for line in count(of_dataset, sizes=sizes):
-            lines.append({**line, "variant": variant})
-    return pa.Table.from_pylist(lines, schema=SCHEMA)
 
 
 def count(answers: Answers, *, sizes: Mapping[str, int]) -> Iterator[dict[str, object]]:

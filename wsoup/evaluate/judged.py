@@ -14,8 +14,7 @@ import pyarrow as pa
 from wsoup.core.modes import MODES, Mode
 from wsoup.evaluate.answers import Answers
 from wsoup.evaluate.baselines import random_chains, random_descriptors
-from wsoup.evaluate.class_means import mean_texts
-from wsoup.evaluate.counts import answers_of
+from wsoup.evaluate.evaluation import answers_of, mean_texts
 from wsoup.evaluate.right import all_seeds, random_beside
 from wsoup.evaluate.rows import Material, Row, judged_soups
 from wsoup.evaluate.testsets import WHERE, TestSet

@@ -7,8 +7,7 @@ from pathlib import Path
 from wsoup.disk import store
 from wsoup.disk.shards import Shard
 from wsoup.evaluate.answers import Answers
-from wsoup.evaluate.class_means import mean_texts
-from wsoup.evaluate.counts import answers_of
+from wsoup.evaluate.evaluation import answers_of, mean_texts
 from wsoup.evaluate.rows import Row
 from wsoup.evaluate.testsets import TestSet, held_if_small
 from wsoup.images.embed import ImageList, ImagePlan, plan_images

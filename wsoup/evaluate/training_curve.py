@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from wsoup.core.draws import named_generator
-from wsoup.evaluate.counts import evaluate
+from wsoup.evaluate.evaluation import evaluate
 from wsoup.evaluate.rows import Row, row_name
 from wsoup.evaluate.seen import encode_and_answer, plan_seen
 from wsoup.evaluate.testsets import TestSet

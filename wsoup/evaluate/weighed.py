@@ -19,10 +19,10 @@ from wsoup.core.modes import WEIGHINGS, Weighing
 from wsoup.core.text_scores import images_at_once, text_scores
 from wsoup.core.zpe import sureness, zpe_bias, zpe_selection, zpe_weights
 from wsoup.evaluate.answers import Answers, InMode, at_table_size
-from wsoup.evaluate.class_means import Classifiers
 from wsoup.evaluate.right import pack_right
 from wsoup.evaluate.rows import Row, methods
 from wsoup.evaluate.testsets import TestSet
+from wsoup.evaluate.text_plan import Classifiers
 from wsoup.towers.features import read_features
 from wsoup.towers.logit_scale import logit_scale_of
 from wsoup.towers.run import Run
@@ -140,11 +140,12 @@ def _count(score: Score, *, test: TestSet, logit_scale: float, at_once: int) -> 
     for block, images in _blocks(test, at_once=at_once):
         labels = test.labels[block]
         scores = score(images)
-        right[block] = scores.argmax(dim=1) == labels
-        made = probabilities(scores[:, None], labels, logit_scale=logit_scale)
-        calibration.add(made, right=right[None, block])
+        predicted = scores.argmax(dim=1)
+        right[block] = predicted == labels
         own_total += float(scores.gather(1, labels[:, None]).double().sum())
         total += float(scores.double().sum())
+        made = probabilities(scores[:, None], labels, predicted[:, None], logit_scale=logit_scale)
+        calibration.add(made, right=right[None, block])
     others = n_images * (n_classes - 1) if n_classes > 1 else float("nan")
     return _Counted(
         right_by_class=torch.bincount(test.labels[right], minlength=n_classes).cpu(),

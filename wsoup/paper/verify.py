@@ -26,8 +26,8 @@ from wsoup.datasets.paper import PAPER
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED, Artifacts
 from wsoup.disk.shards import Owner
-from wsoup.evaluate.class_means import mean_texts
 from wsoup.evaluate.classifiers import class_rows
+from wsoup.evaluate.evaluation import mean_texts
 from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.rows import Material, Row
 from wsoup.evaluate.testsets import TestSet, load_tests

@@ -23,6 +23,8 @@ from wsoup.pipeline import code_file
 from wsoup.pipeline.lock_file import damaged
 
 NEVER_RUN = "never run"
+BEHIND = "behind "
+"""How the reason begins of a stage that only follows others: DVC skips it if what it reads comes out the same."""
 
 
 def reasons(stages: Collection[str] | None = None) -> dict[str, str | None]:
@@ -50,7 +52,7 @@ def reasons(stages: Collection[str] | None = None) -> dict[str, str | None]:
             own = _own_reason(stage, status, digests=digests)
             # What stage `code` would write is known, so what follows it is not just behind it.
             before = [other.addressing for other in graph[stage] if other.addressing != "code"]
-            behind = [f"behind {name}" for name in before if why[name]]
+            behind = [f"{BEHIND}{name}" for name in before if why[name]]
             why[stage.addressing] = own or next(iter(behind), None)
     # Stages of the toy world's own dvc.yaml have its path before a colon.
     return {stage: reason for stage, reason in why.items() if ":" not in stage}
