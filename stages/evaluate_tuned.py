@@ -73,6 +73,8 @@ def main(owner: Owner, method: str) -> None:
         "members_kl": [members_divergence_log(folder) for folder in folders.values()],
         "training": training,
     }
+    if "selected" in config:
+        about["selected"] = config["selected"]
     out = file_of_method(run.artifacts.results, method)
     store.write_table(out, pa.concat_tables(tables), attributes=about)
     print(f"{out}: {method}, seeds {', '.join(map(str, run.seeds))}")

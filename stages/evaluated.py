@@ -13,7 +13,7 @@ from wsoup.params.inputs import Datasets
 from wsoup.params.section import Name, Sections, load
 from wsoup.pipeline import stage
 from wsoup.search.candidates import gpt_classes
-from wsoup.search.candidates.templates import templates_of
+from wsoup.search.candidates.templates import checked_templates, templates_of
 from wsoup.search.pools import lists
 from wsoup.search.pools.params import CandidatesParams
 
@@ -59,7 +59,15 @@ def main(owner: Owner) -> None:
     lists_of_rows = {}
     for name, source in params.evaluate.template_lists.items():
         lists_of_rows[name] = [] if source == SIMPLE else templates_of(source)
-    of_datasets = {name: templates_of(each.templates) for name, each in params.datasets.items() if each.templates}
+    of_datasets = {}
+    for name, each in params.datasets.items():
+        if each.templates:
+            manifest = store.require(artifacts.manifest(name), made_by=f"prepare@{name}")
+            among_images = store.table_attributes(manifest).get("templates")
+            if among_images is None:
+                of_datasets[name] = templates_of(each.templates)
+            else:
+                of_datasets[name] = checked_templates(among_images, origin=each.templates)
     store.write_checked_object(artifacts.templates, {"lists": lists_of_rows, "datasets": of_datasets})
     soups = evaluated_soups(params.soups)
     store.write_checked_object(artifacts.evaluated, {"datasets": datasets, "soups": soups, "waffle": waffle})

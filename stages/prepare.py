@@ -1,5 +1,7 @@
 """A dataset on disk -> its manifest, a table of the images that a run uses."""
 
+from pathlib import Path
+
 from wsoup.base.class_names import shared_names
 from wsoup.base.errors import DataError
 from wsoup.base.templates import oddity
@@ -8,6 +10,7 @@ from wsoup.datasets.copies import without_copies
 from wsoup.datasets.few_images import only_class, thin_classes
 from wsoup.datasets.left_out import left_out
 from wsoup.datasets.shape import shape_of
+from wsoup.datasets.walk import stripped_lines
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
@@ -15,7 +18,7 @@ from wsoup.params.inputs import Datasets, FewshotParams
 from wsoup.params.section import Sections, Seeds, load, one_of
 from wsoup.pipeline import stage
 from wsoup.pipeline.checks import preflight
-from wsoup.pipeline.params import load_params
+from wsoup.pipeline.params import covers, load_params
 
 
 class Wanted(Sections):
@@ -48,7 +51,11 @@ def main(owner: Owner, dataset: str) -> None:
     lines.append(oddity(section.template))
     for line in filter(None, lines):
         print(f"{dataset}: {line}")
-    store.write_table(Artifacts().manifest(dataset), built.table, attributes=built.attributes)
+    attributes = built.attributes
+    if section.templates is not None and covers(section.watch, section.templates):
+        # DVC shows the folder of the images to this stage alone; stage evaluated takes them from here.
+        attributes = {**attributes, "templates": stripped_lines(Path(section.templates), hint="correct templates")}
+    store.write_table(Artifacts().manifest(dataset), built.table, attributes=attributes)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ python -m benchmarks.heads PHOTOS... --model M --pretrained P --cache FOLDER
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -36,6 +37,8 @@ def main(
     interpolation: common.Interpolation = None,
     draws: Annotated[int, typer.Option(min=1, help="Draws of classes and photos.")] = 2,
     first: Annotated[int, typer.Option(min=0, help="The first draw.")] = 0,
+    cones: Annotated[list[float] | None, typer.Option("--cone", help="c of folders.in_cone (default: 0).")] = None,
+    classes: Annotated[int, typer.Option(help="Only folders of up to so many classes; 0 for all.")] = 0,
     rivals: Annotated[bool, typer.Option(help="Whether rivals are fitted, too, which takes most of the time.")] = True,
     device: common.Device = "cpu",
 ) -> None:
@@ -45,8 +48,9 @@ def main(
     encoder = options.load(device=device, origin="benchmarks.heads", defaults=DEFAULTS)
     sets = [photo_set(root, encoder=encoder, cache=cache) for root in photos]
     further = [photo_set(root, encoder=encoder, cache=cache) for root in targets or []]
-    drawn = folders(sets, targets=sets + further, draws=range(first, first + draws))
-    results = [judged(folder, rivals=list(RIVALS) if rivals else []) for folder in drawn]
+    drawn = folders(sets, targets=sets + further, draws=range(first, first + draws), cones=cones or [0.0])
+    of_rivals = list(RIVALS) if rivals else []
+    results = [judged(folder, rivals=of_rivals) for folder in drawn if len(folder.class_names) <= (classes or math.inf)]
     lines = [json.dumps(asdict(result)) for result in results]
     write_bytes(cache / "results.jsonl", "\n".join(lines).encode())
     print("\n\n".join(tables(results)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -36,11 +36,13 @@ class Kind:
         shots: photos of each class to learn from; in an unequal folder, their median.
         equal: whether every class has as many.
         strength: a of t -> norm(t + a m), with m the direction of the mean of a fifth of the class's photos.
+        cone: c of `in_cone`.
     """
 
     shots: int
     equal: bool
     strength: float
+    cone: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -74,13 +76,16 @@ class Folder:
         return FewShot(features.double(), labels, self.texts[row].double().T.contiguous(), self.logit_scale)
 
 
-def folders(sets: Sequence[PhotoSet], *, targets: Sequence[PhotoSet], draws: range) -> Iterator[Folder]:
+def folders(
+    sets: Sequence[PhotoSet], *, targets: Sequence[PhotoSet], draws: range, cones: Sequence[float]
+) -> Iterator[Folder]:
     """Every kind of folder of every set, in so many draws.
 
     Args:
         sets: where folders come from.
         targets: further sets; those with the same class names are other styles.
         draws: of classes and of photos.
+        cones: c of `in_cone`; each folder comes once for each.
     """
     for photos, draw in product(sets, draws):
         others = [other for other in targets if other is not photos and other.class_names == photos.class_names]
@@ -90,7 +95,42 @@ def folders(sets: Sequence[PhotoSet], *, targets: Sequence[PhotoSet], draws: ran
             part = _only(photos, classes=classes)
             styles = [_only(other, classes=classes) for other in others]
             for shots, equal in product(SHOTS, (True, False)):
-                yield from _divided(part, styles=styles, shots=shots, equal=equal, draw=draw)
+                for folder, cone in product(_divided(part, styles=styles, shots=shots, equal=equal, draw=draw), cones):
+                    yield in_cone(folder, cone=cone)
+
+
+def in_cone(folder: Folder, *, cone: float) -> Folder:
+    """The same folder by an encoder whose photos, and whose texts, all lie in a cone, as CLIP's do.
+
+    A vector of length c is added to all photos and another to all texts, both at right angles to all else; lengths are
+    made 1 again. So cosines of photos and texts shrink by 1 + c^2, by which the logit scale grows: the answers of texts
+    stay as they are.
+    """
+    if not cone:
+        return folder
+    longer = 1 + cone**2
+
+    def photos(of: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        features, labels = of
+        return _lifted(features, cone=cone, axis=0), labels
+
+    return replace(
+        folder,
+        kind=replace(folder.kind, cone=cone),
+        texts={row: _lifted(texts, cone=cone, axis=1) for row, texts in folder.texts.items()},
+        shown=photos(folder.shown),
+        held_out=photos(folder.held_out),
+        fresh=photos(folder.fresh),
+        styles=[photos(style) for style in folder.styles],
+        logit_scale=folder.logit_scale * longer,
+    )
+
+
+def _lifted(vectors: Tensor, *, cone: float, axis: int) -> Tensor:
+    """Vectors (N, D) with two more numbers, c on the axis and 0 on the other, and of length 1 again: (N, D + 2)."""
+    further = torch.zeros(len(vectors), 2)
+    further[:, axis] = cone
+    return normalize(torch.cat([vectors, further], dim=1))
 
 
 def _only(photos: PhotoSet, *, classes: np.ndarray) -> PhotoSet:

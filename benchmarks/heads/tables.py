@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
 
 import numpy as np
 
@@ -18,14 +21,53 @@ BELOW = 5.0
 def tables(results: Sequence[Judged]) -> list[str]:
     """All tables."""
     parts = []
-    for strength in STRENGTHS:
-        for equal in (True, False):
-            some = [one for one in results if one.kind.strength == strength and one.kind.equal == equal]
-            if some:
-                title = f"texts strengthened by {strength:g}, {'equal' if equal else 'unequal'} classes"
-                parts.append(f"{title}, {len(some)} folders\n\n{_table(some)}")
-    parts.append(_thresholds(results))
+    for cone, strength, equal in product(_cones(results), STRENGTHS, (True, False)):
+        some = [one for one in results if one.kind == replace(one.kind, cone=cone, strength=strength, equal=equal)]
+        if some:
+            title = f"cone {cone:g}, texts strengthened by {strength:g}, {'equal' if equal else 'unequal'} classes"
+            parts.append(f"{title}, {len(some)} folders\n\n{_table(some)}")
+    for cone in _cones(results):
+        some = [one for one in results if one.kind.cone == cone]
+        parts.append(f"cone {cone:g}, {len(some)} folders\n\n{_thresholds(some)}")
+    for side in ("own", "styles"):
+        with_photos = [one for one in results if getattr(one, side)]
+        if with_photos:
+            parts.append(_cells(with_photos, side=side))
     return parts
+
+
+def _cones(results: Sequence[Judged]) -> list[float]:
+    return sorted({one.kind.cone for one in results})
+
+
+def _cells(results: Sequence[Judged], *, side: str) -> str:
+    """Head and texts by kind of folder, one column for each cone."""
+    groups = {"all": list(results)}
+    for strength in STRENGTHS:
+        groups[f"texts strengthened by {strength:g}"] = [one for one in results if one.kind.strength == strength]
+    for shots in SHOTS:
+        groups[f"{shots} photos a class"] = [one for one in results if one.kind.shots == shots]
+    for source in sorted({one.source.split(",")[0] for one in results}):
+        groups[Path(source).name] = [one for one in results if one.source.split(",")[0] == source]
+    cones = _cones(results)
+    title = "own style" if side == "own" else "other styles"
+    lines = [
+        f"{title}: texts, head, folders whose head is more than {BELOW:g} points below its texts in % (worst)\n",
+        _row("", [f"cone {cone:g}" for cone in cones]),
+        "|---" * (len(cones) + 1) + "|",
+    ]
+    for name, group in groups.items():
+        by_cone = [[one for one in group if one.kind.cone == cone] for cone in cones]
+        if group:
+            lines.append(_row(name, [_cell(some, side=side) for some in by_cone]))
+    return "\n".join(lines)
+
+
+def _cell(some: Sequence[Judged], *, side: str) -> str:
+    texts = [getattr(one, side)[CLASS_NAME] for one in some]
+    heads = [getattr(one, side)[ON_CLASS_NAME] for one in some]
+    lost = np.array(texts) - np.array(heads)
+    return f"{_mean(texts)}, {_mean(heads)}, {100 * (lost > BELOW).mean():.1f} ({lost.max():.1f})"
 
 
 def _table(results: Sequence[Judged]) -> str:

@@ -50,7 +50,7 @@ def photos(tiny_encoder, tmp_path):
 
 def test_no_photo_has_two_uses(photos):
     n_photos = len(photos.labels)
-    for folder in folders([photos], targets=[photos], draws=range(1)):
+    for folder in folders([photos], targets=[photos], draws=range(1), cones=[0.0]):
         parts = [folder.shown, folder.held_out, folder.fresh]
         together = torch.cat([features for features, _ in parts])
         assert len(together.unique(dim=0)) == len(together) < n_photos, "a fifth is for the texts"
@@ -58,7 +58,20 @@ def test_no_photo_has_two_uses(photos):
 
 
 def test_a_judged_folder_makes_a_table(photos):
-    results = [judged(folder, rivals=[]) for folder in folders([photos], targets=[], draws=range(1))]
+    drawn = folders([photos], targets=[], draws=range(1), cones=[0.0])
+    results = [judged(folder, rivals=[]) for folder in drawn]
     assert {one.use for one in results} <= {*results[0].own, HEAD}
     (first, *_) = tables(results)
     assert f"| own style: {CLASS_NAME} | " in first
+
+
+def test_in_a_cone_texts_answer_as_before(photos):
+    """With c = 1 all cosines of photos are halfway to 1, and those of photos and texts are halved."""
+    plain, lifted = list(folders([photos], targets=[], draws=range(1), cones=[0.0, 1.0]))[:2]
+    assert (plain.kind.cone, lifted.kind.cone) == (0, 1)
+    before, now = plain.fresh[0], lifted.fresh[0]
+    torch.testing.assert_close(now @ now.T, (before @ before.T + 1) / 2)
+    logits = plain.logit_scale * before @ plain.texts[CLASS_NAME].T
+    torch.testing.assert_close(lifted.logit_scale * now @ lifted.texts[CLASS_NAME].T, logits)
+    in_both = tables([judged(folder, rivals=[]) for folder in (plain, lifted)])
+    assert "|  | cone 0 | cone 1 |" in in_both[-1]

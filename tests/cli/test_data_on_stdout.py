@@ -70,6 +70,12 @@ CASES = {
         "path,status,class,probability,class_2,probability_2",
         rows_of,
     ),
+    "models": Case(
+        ["models", "ViT-B-32"],
+        ("wsoup.pipeline.checks.downloads", "tags_here"),
+        "model,pretrained,parameters_millions,gflops,imagenet,average_of_38,downloaded",
+        rows_of,
+    ),
     "soup export": Case(
         ["soup", "export", "paper:word", "--format", "clip_benchmark"],
         ("wsoup.cli.soups", "load"),

@@ -8,7 +8,7 @@ from run_cli import run
 
 from wsoup.pipeline.planning.plan import duration
 
-COMMANDS = ("results", "report", "compare", "check", "plan", "cache", "shots")
+COMMANDS = ("results", "report", "compare", "check", "plan", "cache", "shots", "base-to-new")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

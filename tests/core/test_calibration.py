@@ -31,13 +31,13 @@ def test_a_border_belongs_to_the_lower_bin_and_one_to_the_highest():
 
 def test_probabilities_by_hand():
     """Scores 0.5 and 0.2 at scale 10: logits 3 apart."""
-    made = probabilities(torch.tensor([[[0.5, 0.2]]]), torch.tensor([1]), logit_scale=10.0)
+    made = probabilities(torch.tensor([[[0.5, 0.2]]]), torch.tensor([1]), torch.tensor([[0]]), logit_scale=10.0)
     assert float(made.confidence) == pytest.approx(1 / (1 + math.exp(-3)))
     assert float(made.log_p) == pytest.approx(-3 - math.log1p(math.exp(-3)))
 
 
 def test_a_class_that_is_never_predicted_has_a_finite_likelihood():
-    made = probabilities(torch.tensor([[[1.0, -1.0]]]), torch.tensor([1]), logit_scale=1000.0)
+    made = probabilities(torch.tensor([[[1.0, -1.0]]]), torch.tensor([1]), torch.tensor([[0]]), logit_scale=1000.0)
     assert float(made.log_p) == -2000.0
 
 

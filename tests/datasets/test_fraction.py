@@ -103,5 +103,5 @@ def test_data_with_splits_is_not_divided_again(photos):
         splits(photos)
     with pytest.raises(DataError, match=message):
         division.sides("photos", fraction=0.3)
-    with pytest.raises(ParamsError, match="divides an imagefolder or a list without a split; layout 'huggingface'"):
-        splits(photos, layout="huggingface")
+    with pytest.raises(ParamsError, match="divides images that are not divided yet; layout 'coop:dtd' has its"):
+        splits(photos, layout="coop:dtd")

@@ -135,7 +135,7 @@ REFUSED = {
     "path,label,Label\na.png,cat,dog\n": "has the columns 'label' and 'Label', which mean the same; rename one",
     "path,class_name,classname\na.png,cat,dog\n": "columns 'class_name', 'classname' may both be class names",
     "path,split,Split\na.png,cat,dog\n": "has the columns 'split' and 'Split', which mean the same",
-    "path,category\na.png,cat\n": "has no class names beside the columns 'path', 'category'; add a column class_name",
+    "path,mood\na.png,cat\n": "has no class names beside the columns 'path', 'mood'; add a column class_name",
     "path,label\na.png,cat\nb.png\n": "list.csv, row 2 ('b.png') has no label; fill it in, or remove the row",
     "path,label\na.png,cat\nb.png,  \n": "list.csv, row 2 ('b.png') has no label",
     "path,class_name\na.png,cat\nb.png,\n": "list.csv, row 2 ('b.png') has no class_name",

@@ -21,7 +21,7 @@ from PIL import Image
 from processes import ROOT
 
 from wsoup.base.errors import DataError, MissingError, ParamsError, WsoupError
-from wsoup.datasets import hashing, manifest
+from wsoup.datasets import hashing, layouts, manifest
 from wsoup.datasets.listing import Listing, Split
 from wsoup.disk import cache_folder
 from wsoup.params.inputs import DatasetParams
@@ -47,7 +47,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "set"
 
 
-@pytest.mark.parametrize("layout", manifest.LAYOUTS)
+@pytest.mark.parametrize("layout", layouts.LAYOUTS)
 def test_every_layout_is_read(layout: str, tmp_path: Path) -> None:
     """One without a branch would be refused as unknown, and named among the known ones."""
     said = ""
@@ -55,7 +55,7 @@ def test_every_layout_is_read(layout: str, tmp_path: Path) -> None:
         manifest.read_listing("mine", params=params(tmp_path, role="xd", layout=layout.lower()))
     except WsoupError as error:
         said = str(error)
-    unread = f"wsoup/datasets/manifest.py: LAYOUTS names {layout}, and `_listed` does not read it"
+    unread = f"wsoup/datasets/layouts.py: LAYOUTS names {layout}, and `listed_by_layout` does not read it"
     assert "is not a layout" not in said, unread
 
 
@@ -64,9 +64,9 @@ def test_everything_is_used() -> None:
 
 
 def read_layouts() -> set[str]:
-    """The texts that `_listed` compares a layout with."""
+    """The texts that `listed_by_layout` compares a layout with."""
     texts = set()
-    for node in ast.walk(ast.parse(inspect.getsource(manifest._listed))):
+    for node in ast.walk(ast.parse(inspect.getsource(layouts.listed_by_layout))):
         compared: list[ast.expr] = []
         if isinstance(node, ast.Compare) and {"kind", "layout"} & names_in(node):
             compared = [node.left, *node.comparators]
@@ -84,13 +84,15 @@ def names_in(node: ast.AST) -> set[str]:
 
 def test_every_layout_that_is_read_is_listed_and_described() -> None:
     """Whoever misspells one is shown LAYOUTS, and whoever looks for one reads docs/datasets.md."""
-    listed = {layout.partition(":")[0] for layout in manifest.LAYOUTS}
+    listed = {layout.partition(":")[0] for layout in layouts.LAYOUTS}
     missing = sorted(read_layouts() - listed)
-    assert not missing, f"wsoup/datasets/manifest.py: `_listed` reads the layouts {missing}, and LAYOUTS lacks them"
+    assert not missing, (
+        f"wsoup/datasets/layouts.py: `listed_by_layout` reads the layouts {missing}, and LAYOUTS lacks them"
+    )
     page = (ROOT / "docs/datasets.md").read_text(encoding="utf-8")
     _, *described = re.findall(r"^\| `([^`]+)` \|", page, flags=re.MULTILINE)
-    rows = "docs/datasets.md: the first table has a row for each of LAYOUTS (wsoup/datasets/manifest.py), in its order"
-    assert described == [*manifest.LAYOUTS], rows
+    rows = "docs/datasets.md: the first table has a row for each of LAYOUTS (wsoup/datasets/layouts.py), in its order"
+    assert described == [*layouts.LAYOUTS], rows
 
 
 def test_a_source_lists_test_images_and_the_few_shot_images_of_all_seeds(root: Path) -> None:

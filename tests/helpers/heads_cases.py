@@ -41,3 +41,19 @@ def left_out_logits(kind: type[Setting], shots: FewShot) -> dict[Setting, Tensor
 def on_a_circle(*degrees: float) -> Tensor:
     angles = torch.tensor(degrees, dtype=torch.float64) * math.pi / 180
     return torch.stack([angles.cos(), angles.sin()], dim=1)
+
+
+def in_cone(shots: FewShot, *, cone: float) -> FewShot:
+    """A vector of a length added to all photos and another to all texts, whose own answers stay as they are.
+
+    Features and texts have two more numbers.
+    """
+    length = math.sqrt(1 + cone**2)
+    photos, texts = torch.zeros(len(shots.labels), 2).double(), torch.zeros(2, shots.n_classes).double()
+    photos[:, 0], texts[1] = cone, cone
+    return FewShot(
+        torch.cat([shots.features, photos], dim=1) / length,
+        shots.labels,
+        torch.cat([shots.texts, texts]) / length,
+        shots.logit_scale * length**2,
+    )

@@ -11,8 +11,8 @@ from adapt_cases import Pile, pile, right, with_foreign_images
 from torch import Tensor
 
 from wsoup.base.errors import DataError
-from wsoup.photos import adaptation, estimation, second_look
-from wsoup.photos.adaptation import adapted_to, reject_adapted, reject_groups, reject_second_look
+from wsoup.photos import estimation, second_look
+from wsoup.photos.adaptation import adapted_to, reject_answers, reject_second_look
 from wsoup.photos.estimation import Adapted, Statistics, estimate, predict_softly
 
 SCALE = 12.0
@@ -41,7 +41,7 @@ def test_statistics_weight_images_by_their_probabilities():
     assert statistics.sums[:, 0].tolist() == pytest.approx([3, 1])
     assert statistics.mean.tolist() == pytest.approx([1])
     assert answers.tolist() == [0, 0, 0, 0]
-    assert statistics.effective_classes == pytest.approx(1 / 2)
+    assert statistics.n == 4
 
 
 def test_sums_are_in_double_precision():
@@ -49,14 +49,15 @@ def test_sums_are_in_double_precision():
     statistics, _ = predict_softly(torch.ones(1001, 1), by=Adapted(torch.zeros(1, 2), torch.zeros(2), True, ""))
     assert statistics.entropy == pytest.approx(1001 * float(torch.tensor(2.0).log()), rel=1e-12)
     sums = torch.tensor([[2.0**24], [1.0], [1.0]])
-    assert Statistics(sums, torch.ones(3), torch.tensor([2.0, 1, 1]), 0.0).mean.tolist() == [(2**24 + 2) / 4]
+    assert Statistics(sums, torch.ones(3), 0.0, 4).mean.tolist() == [(2**24 + 2) / 4]
 
 
 def test_results_do_not_depend_on_the_block_size(monkeypatch):
-    images = pile()
-    whole = adapted_to(images.features, texts=images.texts, logit_scale=SCALE)
+    images = pile(off=1.2, seed=2)
+    whole = adapted_to(images.features, texts=images.texts, logit_scale=20.0)
     monkeypatch.setattr(estimation, "LOGITS_PER_BLOCK", 35)
-    blocks = adapted_to(images.features, texts=images.texts, logit_scale=SCALE)
+    blocks = adapted_to(images.features, texts=images.texts, logit_scale=20.0)
+    assert whole.adapted
     torch.testing.assert_close(blocks.classifier, whole.classifier, rtol=1e-5, atol=1e-5)
     assert blocks.predict(images.features).tolist() == whole.predict(images.features).tolist()
 
@@ -64,43 +65,89 @@ def test_results_do_not_depend_on_the_block_size(monkeypatch):
 # ----------------------------------------------------------------------------------------------- the formula, slowly
 
 
+def slow_softmax(row: list[float]) -> list[float]:
+    powers = [math.exp(value - max(row)) for value in row]
+    return [power / sum(powers) for power in powers]
+
+
 def slow_em(features: np.ndarray, texts: np.ndarray, *, scale: float, rounds: int) -> np.ndarray:
     """Logits by loops over images and classes, in float64, from the docstring of `wsoup.photos.estimation`."""
     n, n_classes = len(features), texts.shape[1]
-    text_logits = [[scale * float(f @ texts[:, c]) for c in range(n_classes)] for f in features]
+    answers = [slow_softmax([scale * float(f @ texts[:, c]) for c in range(n_classes)]) for f in features]
+    mean_answer = [sum(answer[c] for answer in answers) / n for c in range(n_classes)]
+    entropies = [-sum(p * math.log(p) for p in answer) for answer in [mean_answer, *answers]]
+    information = (entropies[0] - sum(entropies[1:]) / n) / math.log(n_classes)
     mean = sum(features) / n
-    off = [scale * float(mean @ texts[:, c]) / 2 for c in range(n_classes)]
-    text_logits = [[row[c] - off[c] for c in range(n_classes)] for row in text_logits]
+    text_logits = [[2.6 * information * scale * float(f @ texts[:, c]) for c in range(n_classes)] for f in features]
     logits = text_logits
     for _ in range(rounds):
-        answers = []
-        for row in logits:
-            powers = [math.exp(value - max(row)) for value in row]
-            answers.append([power / sum(powers) for power in powers])
+        answers = [slow_softmax(row) for row in logits]
         centres, shares = [], []
         for c in range(n_classes):
             n_c = sum(answer[c] for answer in answers)
-            centre = sum(answer[c] * f for answer, f in zip(answers, features, strict=True)) + 32 * mean
-            centres.append(centre / np.linalg.norm(centre))
+            total = sum(answer[c] * f for answer, f in zip(answers, features, strict=True))
+            centres.append((total + 32 * mean) / (n_c + 32))
             shares.append((n_c + 32) / (n + n_classes * 32))
-        logits = [
-            [own[c] + 2 * scale * float(f @ centres[c]) + math.log(shares[c]) for c in range(n_classes)]
-            for own, f in zip(text_logits, features, strict=True)
-        ]
+        logits = []
+        for own, f in zip(text_logits, features, strict=True):
+            distances = [float((f - centre) @ (f - centre)) for centre in centres]
+            logits.append([own[c] - 2 * scale * distances[c] / 2 + math.log(shares[c]) for c in range(n_classes)])
     return np.array(logits)
 
 
+def estimated(images: Pile, *, logit_scale: float = SCALE, off: float = 0.0) -> tuple[Adapted, Tensor]:
+    texts = zero_shot(images.texts, logit_scale=logit_scale)
+    statistics, _ = predict_softly(images.features, by=texts)
+    return estimate(images.features, zero_shot=texts, texts=statistics, logit_scale=logit_scale, off=off)
+
+
 def test_em_follows_its_formula(monkeypatch):
+    """But for what all classes have in common: half of the squared length of an image."""
     monkeypatch.setattr(estimation, "SETTLED", -1.0)
     images = pile(counts=(30, 12, 5))
-    mean = images.features.double().mean(dim=0)
-    how = {"zero_shot": zero_shot(images.texts), "logit_scale": SCALE, "mean": mean, "off": 0.5}
-    adapted, statistics, predictions = estimate(images.features, **how)
+    adapted, predictions = estimated(images)
     slow = slow_em(images.features.double().numpy(), images.texts.double().numpy(), scale=SCALE, rounds=10)
-    np.testing.assert_allclose(adapted.logits(images.features), slow, atol=1e-3)
-    answers = slow.argmax(axis=1)
-    assert statistics.counts.tolist() == np.bincount(answers, minlength=3).tolist()
-    assert predictions.tolist() == answers.tolist()
+    common = SCALE * images.features.square().sum(dim=1, keepdim=True)
+    np.testing.assert_allclose(adapted.logits(images.features) - common, slow, atol=1e-3)
+    assert predictions.tolist() == slow.argmax(axis=1).tolist()
+
+
+def test_two_images_by_hand(monkeypatch):
+    """Images at 1 and -1, certain of one text each: counts of 33 of 66, centres 1/33 and -1/33, texts at 2.6 times."""
+    monkeypatch.setattr(estimation, "ROUNDS", 1)
+    images = Pile(torch.tensor([[1.0], [-1.0]]), torch.tensor([[1.0, -1.0]]), torch.tensor([0, 1]))
+    adapted, predictions = estimated(images, logit_scale=100.0)
+    torch.testing.assert_close(adapted.classifier, torch.tensor([[1.0, -1.0]]) * (260 + 200 / 33))
+    assert adapted.bias.tolist() == pytest.approx([math.log(1 / 2) - 100 / 33**2] * 2)
+    assert predictions.tolist() == [0, 1]
+
+
+def test_the_mean_image_favours_no_class_once_it_is_taken_off(monkeypatch):
+    """Images at 1 and 3 of one text and its opposite: less their mean of 2, one is for each."""
+    monkeypatch.setattr(estimation, "ROUNDS", 1)
+    images = Pile(torch.tensor([[1.0], [3.0]]), torch.tensor([[1.0, -1.0]]), torch.tensor([0, 0]))
+    texts = zero_shot(images.texts, logit_scale=1.0)
+    statistics, _ = predict_softly(images.features, by=texts)
+    how = {"zero_shot": texts, "texts": statistics, "logit_scale": 1e-6}
+    assert estimate(images.features, off=0.0, **how)[1].tolist() == [0, 0]
+    assert estimate(images.features, off=1.0, **how)[1].tolist() == [1, 0]
+
+
+def test_a_constant_added_to_all_images_changes_nothing():
+    """As where all images of an encoder lie in a cone: distances from centres stay, and texts do not see it."""
+    images = pile(off=1.2, seed=2)
+    n_images, n_classes = len(images.labels), images.texts.shape[1]
+    shifted = Pile(
+        torch.cat([images.features, torch.full((n_images, 1), 3.0)], dim=1),
+        torch.cat([images.texts, torch.zeros(1, n_classes)]),
+        images.labels,
+    )
+    for off in (0.0, 1.0):
+        plain, predictions = estimated(images, off=off)
+        there, predictions_there = estimated(shifted, off=off)
+        assert predictions_there.tolist() == predictions.tolist()
+        expected = plain.predict_proba(images.features)
+        torch.testing.assert_close(there.predict_proba(shifted.features), expected, rtol=1e-3, atol=1e-4)
 
 
 def test_em_stops_when_predictions_settle(monkeypatch):
@@ -112,9 +159,7 @@ def test_em_stops_when_predictions_settle(monkeypatch):
 
     monkeypatch.setattr(estimation, "predict_softly", counted)
     for how, n_passes in (({"noise": 0.01, "off": 0.1}, 2), ({"off": 1.2}, 4)):  # the start, rounds
-        images = pile(**how)
-        mean = images.features.double().mean(dim=0)
-        estimate(images.features, zero_shot=zero_shot(images.texts), logit_scale=SCALE, mean=mean, off=0.5)
+        estimated(pile(**how))
         assert len(passes) == n_passes
         passes.clear()
 
@@ -125,21 +170,21 @@ def test_em_stops_when_predictions_settle(monkeypatch):
 @pytest.mark.parametrize("seed", range(5))
 def test_em_helps_where_images_cluster(seed):
     images = pile(off=1.2, seed=seed)
-    made = adapted_to(images.features, texts=images.texts, logit_scale=SCALE)
+    adapted, _ = estimated(images)
     before = right(images.texts, torch.zeros(5), images)
-    assert before < 300
-    assert right(made.classifier, made.bias, images) >= before
+    assert before < 210
+    assert right(adapted.classifier, adapted.bias, images) > before + 10
 
 
-@pytest.mark.parametrize("counts", [(100, 50, 25, 15, 10), (60, 60, 0, 0, 0)])
+@pytest.mark.parametrize("counts", [(100, 50, 25, 15, 10), (60, 60, 0, 0, 0), (0, 0, 200, 0, 0)])
 def test_em_does_not_hurt_with_rare_or_absent_classes(counts):
     before = after = 0
     for seed in range(8):
         images = pile(counts=counts, off=1.0, seed=seed)
-        made = adapted_to(images.features, texts=images.texts, logit_scale=SCALE)
+        adapted, _ = estimated(images)
         before += right(images.texts, torch.zeros(5), images)
-        after += right(made.classifier, made.bias, images)
-    assert after >= before
+        after += right(adapted.classifier, adapted.bias, images)
+    assert after > before
 
 
 # ------------------------------------------------------------------------------------------------------------ the guard
@@ -156,8 +201,8 @@ def test_uninformative_texts_keep_the_zero_shot_classifier():
     made = adapted_to(images.features, texts=texts, logit_scale=SCALE)
     assert is_zero_shot(made, texts)
     assert made.note.startswith("class texts barely tell these images apart (information 0.0")
-    images = pile(off=1.2)  # information 0.08 and 0.13
-    notes = [adapted_to(images.features, texts=images.texts, logit_scale=scale).note for scale in (3.0, 4.0)]
+    images = pile(off=1.2)  # information 0.24 and 0.29
+    notes = [adapted_to(images.features, texts=images.texts, logit_scale=scale).note for scale in (6.0, 7.0)]
     assert [note.startswith("class texts barely tell these images apart") for note in notes] == [True, False]
 
 
@@ -172,51 +217,11 @@ def test_a_pile_needs_eight_images_for_each_class():
     few = adapted_to(images.features[:39], texts=images.texts, logit_scale=SCALE)
     assert is_zero_shot(few, images.texts)
     assert few.note == "39 images for 5 classes, adaptation needs 8 for each: kept the zero-shot classifier"
-    assert adapted_to(images.features[:40], texts=images.texts, logit_scale=SCALE).adapted
-
-
-def statistics_of(*counts: int, entropy: float = 0.0) -> Statistics:
-    per_class = torch.tensor(counts, dtype=torch.float64)
-    return Statistics(torch.zeros(len(counts), 2), per_class, per_class, entropy)
-
-
-def test_the_more_informative_the_texts_the_fewer_predictions_may_change():
-    """Texts with information 0.4 leave 0.6 open: two thirds of that, 40 % of the predictions, may change."""
-    texts = statistics_of(50, 50, entropy=100 * math.log(2) * 0.6)
-    assert texts.information == pytest.approx(0.4)
-    assert reject_adapted(texts, texts, unchanged=0.61) == ""
-    assert reject_adapted(texts, texts, unchanged=0.59) == (
-        "adaptation would change 41 % of the predictions, more than the 40 % allowed for texts of information 0.40: "
-        "kept the zero-shot classifier"
-    )
-
-
-def test_at_most_half_of_the_predictions_may_change_however_little_the_texts_know():
-    """With information 0.2, two thirds of 0.8 would be 53 %."""
-    texts = statistics_of(50, 50, entropy=100 * math.log(2) * 0.8)
-    assert reject_adapted(texts, texts, unchanged=0.51) == ""
-    assert "change 52 % of the predictions, more than the 50 %" in reject_adapted(texts, texts, unchanged=0.48)
-
-
-def test_predictions_may_spread_over_nearly_all_classes_or_over_no_more_than_before():
-    """Of ten classes: effective 0.2 before; 0.1 and 0.9 after are accepted, 0.5 is not."""
-    few, one, half, most = (statistics_of(*[1] * n, *[0] * (10 - n)) for n in (2, 1, 5, 9))
-    assert reject_adapted(few, one, unchanged=0.99) == reject_adapted(few, most, unchanged=0.99) == ""
-    assert reject_adapted(few, half, unchanged=0.99) == (
-        "adaptation would spread predictions over more classes (0.50 of all, effective; zero-shot 0.20), but not "
-        "nearly all: kept the zero-shot classifier"
-    )
+    enough = adapted_to(images.features[:40], texts=images.texts, logit_scale=SCALE)
+    assert not enough.note.startswith("40 images")
 
 
 # -------------------------------------------------------------------------------------------------- the second look
-
-
-def test_pull_compares_the_mean_image_with_single_ones():
-    """Logits of 1 and 3 and their negatives: the mean's are 2 and -2, deviation sqrt 8; single ones add 1, sqrt 4/3."""
-    by = Adapted(torch.tensor([[1.0, -1.0]]), torch.zeros(2), False, "")
-    images = torch.tensor([[1.0], [3.0]])
-    assert second_look.pull(images, zero_shot=by, mean=torch.tensor([2.0]).double()) == pytest.approx(math.sqrt(6))
-    assert second_look.pull(images[:1], zero_shot=by, mean=torch.tensor([1.0]).double()) == math.inf
 
 
 def test_lift_is_what_a_text_gains_on_the_images_that_got_its_class():
@@ -232,98 +237,65 @@ def test_lift_is_what_a_text_gains_on_the_images_that_got_its_class():
 def test_cost_is_what_changed_answers_lose_by_the_texts_probabilities():
     """Probabilities are 3/4 and 1/4: one of two images changes, and loses the difference."""
     texts = zero_shot(torch.eye(2), logit_scale=math.log(3))
-    first_for_all = Adapted(torch.zeros(2, 2), torch.tensor([1.0, 0.0]), True, "")
-    assert second_look.cost(torch.eye(2), zero_shot=texts, by=first_for_all) == pytest.approx(1 / 4)
-    assert second_look.cost(torch.eye(2), zero_shot=texts, by=texts) == 0
+    look = {"zero_shot": texts}
+    assert second_look.cost(torch.eye(2), predictions=torch.tensor([0, 0]), **look) == pytest.approx(1 / 4)
+    assert second_look.cost(torch.eye(2), predictions=torch.tensor([0, 1]), **look) == 0
 
 
-def test_parting_compares_the_distances_of_groups_from_the_mean():
-    """At -1, -1, 1, 1: three against one lie 3 * 1/9 + 1 from the mean, two against two 4, three times that."""
-    images, mean = torch.tensor([[-1.0], [-1], [1], [1]]), torch.zeros(1).double()
-    before, after = torch.tensor([0, 0, 0, 1]), torch.tensor([0, 0, 1, 1])
-    assert second_look.parting(images, mean=mean, before=before, after=after) == pytest.approx(3)
-    nothing = torch.zeros(4).int()
-    assert second_look.parting(images, mean=mean, before=nothing, after=after) == math.inf
-    assert second_look.parting(images, mean=mean, before=nothing, after=nothing) == 1
-
-
-def test_groups_and_the_second_look_have_limits():
-    assert reject_groups(lift=0.55, parting=3.0) == reject_second_look(agreement=0.75, pull=1.0) == ""
-    assert reject_groups(lift=0.54, parting=1.0) == (
-        "adaptation would give a class to images that its text hardly favours (lift 0.54, adaptation needs 0.55), as "
+def test_answers_and_the_second_look_have_limits():
+    assert reject_answers(cost=0.07, lift=0.4) == reject_second_look(0.8) == ""
+    assert reject_answers(cost=0.071, lift=1.0) == (
+        "adaptation would cost 7.1 points if the texts' own probabilities are right, more than 7, as where many images "
+        "are of no class: kept the zero-shot classifier"
+    )
+    assert reject_answers(cost=0.0, lift=0.39) == (
+        "adaptation would give a class to images that its text hardly favours (lift 0.39, adaptation needs 0.40), as "
         "where few of the classes occur: kept the zero-shot classifier"
     )
-    assert reject_groups(lift=1.0, parting=3.1) == (
-        "adaptation would make groups 3.1 times as distinct as the texts' (at most 3.0), as where many images are of "
-        "no class: kept the zero-shot classifier"
-    )
-    assert reject_second_look(agreement=0.55, pull=0.8) == (
-        "adaptation depends on how the mean image is read (55 % of the predictions agree, 60 % are needed), as where "
+    assert reject_second_look(0.79) == (
+        "adaptation depends on how the mean image is read (79 % of the predictions agree, 80 % are needed), as where "
         "few of the classes occur: kept the zero-shot classifier"
     )
-    assert "100 % are needed" in reject_second_look(agreement=0.99, pull=math.inf)
-
-
-def without_limits(images: Pile) -> int:
-    """Correct images if adaptation were trusted."""
-    mean = images.features.double().mean(dim=0)
-    how = {"zero_shot": zero_shot(images.texts), "logit_scale": SCALE, "mean": mean, "off": 0.5}
-    adapted, _, _ = estimate(images.features, **how)
-    return right(adapted.classifier, adapted.bias, images)
 
 
 def test_a_full_pile_is_adapted():
-    images = pile(off=1.2)
-    made = adapted_to(images.features, texts=images.texts, logit_scale=SCALE)
+    images = pile(off=1.2, seed=2)
+    made = adapted_to(images.features, texts=images.texts, logit_scale=20.0)
     assert (made.adapted, made.note) == (True, "")
-    assert (right(images.texts, torch.zeros(5), images), right(made.classifier, made.bias, images)) == (194, 252)
-
-
-def test_adaptation_goes_as_far_as_the_texts_probabilities_allow(monkeypatch):
-    """Half of the way, whose logits are the means of the texts' and of the adapted ones; further would cost more."""
-    images = pile(off=1.2)
-    texts = zero_shot(images.texts)
-
-    def made(*steps: float, limit: float) -> Adapted:
-        monkeypatch.setattr(adaptation, "STEPS", steps)
-        monkeypatch.setattr(adaptation, "COST", limit)
-        return adapted_to(images.features, texts=images.texts, logit_scale=SCALE)
-
-    whole = made(1.0, limit=1.0)
-    half = made(0.5, limit=1.0)
-    means = (texts.logits(images.features) + whole.logits(images.features)) / 2
-    torch.testing.assert_close(half.logits(images.features), means)
-    of_half, of_whole = (second_look.cost(images.features, zero_shot=texts, by=by) for by in (half, whole))
-    assert 0 < of_half < of_whole
-    assert made(1.0, 0.5, 0.1, limit=of_half).classifier.equal(half.classifier)
-    kept = made(1.0, 0.5, limit=0.0)
-    assert is_zero_shot(kept, images.texts)
-    assert kept.note.endswith("more than 0 points: kept the zero-shot classifier")
+    assert (right(images.texts, torch.zeros(5), images), right(made.classifier, made.bias, images)) == (202, 236)
 
 
 def test_a_pile_of_one_class_keeps_the_zero_shot_classifier():
-    """Adaptation would split the class among names: 78 of 200 right instead of 133."""
+    """Some images of the class would get a name whose text hardly favours them."""
     images = pile(counts=(0, 0, 200, 0, 0), noise=0.25)
-    assert (right(images.texts, torch.zeros(5), images), without_limits(images)) == (133, 78)
     made = adapted_to(images.features, texts=images.texts, logit_scale=SCALE)
     assert is_zero_shot(made, images.texts)
-    assert made.note.startswith("adaptation would give a class to images that its text hardly favours (lift 0.45")
+    assert made.note.startswith("adaptation would give a class to images that its text hardly favours (lift 0.21")
 
 
 def test_an_answer_that_depends_on_the_mean_image_keeps_the_zero_shot_classifier():
-    images = pile(counts=(0, 0, 200, 0, 0), off=0.9, noise=0.3)
+    images = pile(counts=(60, 60, 0, 0, 0), off=1.0)
     made = adapted_to(images.features, texts=images.texts, logit_scale=SCALE)
     assert is_zero_shot(made, images.texts)
-    assert made.note.startswith("adaptation depends on how the mean image is read (55 % of the predictions agree, 59 %")
+    assert made.note.startswith("adaptation depends on how the mean image is read (65 % of the predictions agree")
 
 
 def test_a_pile_with_foreign_images_keeps_the_zero_shot_classifier():
     """Of 300 images of the classes fewer are right after adaptation to them and 150 of two other things."""
     images = with_foreign_images(pile(off=1.2, seed=1), n_images=150, seed=100)
-    assert without_limits(images) < right(images.texts, torch.zeros(5), images)
+    adapted, _ = estimated(images)
+    assert right(adapted.classifier, adapted.bias, images) < right(images.texts, torch.zeros(5), images)
     made = adapted_to(images.features, texts=images.texts, logit_scale=SCALE)
     assert is_zero_shot(made, images.texts)
-    assert made.note.startswith("adaptation would give a class to images that its text hardly favours (lift 0.13")
+    assert made.note.startswith("adaptation would cost 10.9 points if the texts' own probabilities are right")
+
+
+def test_the_order_of_images_and_of_classes_is_irrelevant():
+    images = pile(off=1.2, seed=2)
+    made = adapted_to(images.features, texts=images.texts, logit_scale=20.0)
+    order = torch.randperm(len(images.labels), generator=torch.Generator().manual_seed(0))
+    turned = adapted_to(images.features[order], texts=images.texts.flip(1), logit_scale=20.0)
+    assert (4 - turned.predict(images.features)).tolist() == made.predict(images.features).tolist()
 
 
 def test_one_class_is_refused():

@@ -181,7 +181,7 @@ def test_a_typo_in_a_union_is_answered_with_the_keys_of_its_kind() -> None:
 def test_a_pool_without_files_is_refused_where_texts_are_taken_from_it() -> None:
     """Of the pool of descriptors nobody need take any."""
     none = {"paths": [], "period": True}
-    pools = ["words", "descriptors", "facts"]
+    pools = [*RAW["candidates"]["pools"], "facts"]
     message = refusal(candidates__pools=pools, candidates__facts=none)
     assert message.endswith("candidates: facts.paths is []; name a file of texts there, or take facts out of pools")
     message = refusal(candidates__descriptors=none)
@@ -189,9 +189,24 @@ def test_a_pool_without_files_is_refused_where_texts_are_taken_from_it() -> None
         "soups.descriptor: its pool is descriptors, and candidates.descriptors.paths is []; name a file of texts "
         "there, or take the soup out"
     )
-    of_words = {name: soup for name, soup in RAW["soups"].items() if soup["pool"] == "words"}
+    of_words = {name: soup for name, soup in RAW["soups"].items() if soup["pool"] != "descriptors"}
     methods = {name: method for name, method in RAW["finetune"]["methods"].items() if method["soup"] != "descriptor"}
     parse_params(changed(candidates__descriptors=none, soups=of_words, finetune__methods=methods), origin="params.yaml")
+
+
+def test_templates_are_refused_where_words_follow_a_class_name_or_are_learnt() -> None:
+    """A prompt learns the first tokens of a text, which of a template may be its own words or the class name."""
+    message = refusal(soups__word=RAW["soups"]["word"] | {"pool": "templates"})
+    assert "soups.word: its pool holds templates, and a template is a whole prompt that no word can follow" in message
+    message = refusal(finetune__methods__coop__soup="templates")
+    assert "finetune.methods.coop.soup: the members of templates are templates, and tune.kind prompt learns" in message
+    bitfit = RAW["finetune"]["methods"]["coop"] | {"soup": "templates", "tune": {"kind": "bitfit", "blocks": 1}}
+    parse_params(changed(finetune__methods__coop=bitfit), origin="params.yaml")
+
+
+def test_files_of_templates_and_pairs_are_watched() -> None:
+    for key in ("evaluate__templates__mine", "datasets__counts__templates", "datasets__counts__names"):
+        assert f"does not cover 'mine.txt' ({key.replace('__', '.')})" in refusal(**{key: "mine.txt"})
 
 
 def test_many_problems_are_counted_and_long_values_shortened() -> None:
@@ -248,9 +263,11 @@ def test_the_reference_is_up_to_date_and_has_every_key() -> None:
 
 def _keys(value: Any, *, prefix: str) -> Iterator[str]:
     """Keys of a params.yaml as the reference writes them: names become <name>."""
-    named = prefix in ("datasets.", "soups.", "finetune.methods.", "heads.")
+    named = prefix in ("datasets.", "soups.", "finetune.methods.", "heads.", "evaluate.templates.")
     for key, inner in value.items():
         place = f"{prefix}{'<name>' if named else key}"
+        if place == "candidates.templates":  # a pool of one's own has the keys of descriptors
+            place = "candidates.descriptors"
         if isinstance(inner, dict):
             yield from _keys(inner, prefix=f"{place}.")
         else:

@@ -24,6 +24,7 @@ from wsoup.report.accuracy import (
 from wsoup.report.counts import counts
 from wsoup.report.labels import soup_rows
 from wsoup.report.row_metrics import row_metrics
+from wsoup.report.selected import selected_rates
 from wsoup.report.single_texts import single_texts
 from wsoup.report.tables import Table
 
@@ -228,3 +229,11 @@ def test_single_texts_are_shown_with_changes_and_the_papers_figures(tmp_path):
     assert (plain["imagenet (paper)"], plain["imagenet uniformity (paper)"]) == (67.1, 0.173)
     assert not any("(paper)" in key for key in (*pet, *word))
     assert "0.200 (0.173, +0.027)" in table.as_markdown()
+
+
+def test_the_chosen_rate_is_marked_beside_what_each_got_right():
+    tried = [(1e-5, 12), (1e-4, 15)]
+    lines = [{"learning_rate": rate, "n_correct": right, "n_images": 24} for rate, right in tried]
+    shown = selected_rates(replace(results(), selected={"prolip": lines})).as_markdown()
+    assert "| prolip | 1e-05 | 50.00 | 12 | 24 |  |" in shown
+    assert "| prolip | 0.0001 | 62.50 | 15 | 24 | yes |" in shown

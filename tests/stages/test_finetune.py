@@ -192,6 +192,27 @@ def test_a_missing_folder_of_images_is_named(world):
         call_stage("finetune", "coop")
 
 
+def test_a_rate_is_chosen_on_held_out_images_and_said_beside_the_weights(world):
+    """The weights are those of the chosen rate, as if params.yaml had named it."""
+    params = yaml.safe_load(Path("params.yaml").read_text())
+    coop = params["finetune"]["methods"]["coop"]
+    params["finetune"] |= {"iterations": 4, "methods": {"coop": coop | {"select": {"learning_rate": [1.0e-9, 0.05]}}}}
+    Path("params.yaml").write_text(yaml.safe_dump(params))
+    call_stage("finetune", "coop")
+    config = json.loads(Path("artifacts/finetuned/coop/seed1/config.json").read_text())
+    assert [each["learning_rate"] for each in config["selected"]] == [1.0e-9, 0.05]
+    assert len({each["n_images"] for each in config["selected"]}) == 1
+    best = max(config["selected"], key=lambda each: (each["n_correct"], -each["learning_rate"]))
+    assert config["params"]["learning_rate"] == best["learning_rate"]
+    selected = weights("coop")
+    del params["finetune"]["methods"]["coop"]["select"]
+    params["finetune"]["methods"]["coop"]["learning_rate"] = best["learning_rate"]
+    Path("params.yaml").write_text(yaml.safe_dump(params))
+    call_stage("finetune", "coop")
+    assert weights("coop") == selected
+    assert "selected" not in json.loads(Path("artifacts/finetuned/coop/seed1/config.json").read_text())
+
+
 @pytest.mark.parametrize("name", ["prolip", "promptsrc", "clip_lora", "2sfs_first_stage"])
 def test_later_rivals_are_trained_stored_and_loaded_as_the_toy_world_lists_them(world, tiny_encoder, name):
     method = yaml.safe_load((ROOT / "data/toy/rivals.yaml").read_text())[name]

@@ -17,6 +17,7 @@ FILES = (
     "data/params.schema.json",
     "data/profiles/*.yaml",
     "data/paper/*",
+    "data/published/*",
     "data/plots/*.json",
     "data/figures/*.json",
     "data/toy/.gitignore",

@@ -15,8 +15,10 @@ import typer
 import wsoup
 from wsoup.base.errors import not_installed
 from wsoup.cli import report
+from wsoup.cli.base_to_new import base_to_new_command
 from wsoup.cli.check import check_command
 from wsoup.cli.common import Terminal, require_pipeline_folder
+from wsoup.cli.models import models_command
 from wsoup.cli.photos import classify_command, try_command
 from wsoup.cli.profiles import profile_app
 from wsoup.cli.shots import shots_command
@@ -36,11 +38,13 @@ app = typer.Typer(
 GROUPS = {"profile": profile_app, "soup": soup_app, "texts": texts_app, "verify": verify_app}
 COMMANDS: dict[str, Callable[..., None]] = {
     "try": try_command,
+    "models": models_command,
     "check": check_command,
     "results": report.results_command,
     "report": report.report_command,
     "compare": report.compare_command,
     "shots": shots_command,
+    "base-to-new": base_to_new_command,
     "classify": classify_command,
 }
 for name, group in GROUPS.items():

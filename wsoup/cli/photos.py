@@ -53,7 +53,8 @@ def classify_command(
     or not read; reasons are on stderr, and the exit code is 0. If photos have labels
     (a column label of a list, or folders that are all named like classes), accuracy
     and the most confused pairs of classes follow on stderr. The default encoder is the one that
-    the soup or the head was made with.
+    the soup or the head was made with. A head's probabilities are calibrated for photos like
+    those that it was made of; of photos in another style they promise too much.
 
     Example: wsoup classify photos/new --soup word --classes "cat,dog" --html sheet.html --out predictions.csv
     """
@@ -119,7 +120,12 @@ def _not_read(predictions: Sequence[Prediction]) -> list[str]:
 
 
 def try_command(
-    photos: Annotated[str, typer.Argument(help="A folder of <class>/<image>, or with train/ and test/ of such.")],
+    photos: Annotated[
+        str,
+        typer.Argument(
+            help="A folder of <class>/<image>, or with train/ and test/ of such; a list; or shards of WebDataset."
+        ),
+    ],
     classes: common.Names = None,
     model: common.Model = None,
     pretrained: common.Pretrained = None,
@@ -145,10 +151,12 @@ def try_command(
     Example: wsoup try photos --model ViT-B-32 --pretrained openai
     """
     from wsoup.api.hub import DEFAULTS, check_downloads
+    from wsoup.datasets.lists import is_list
     from wsoup.datasets.walk import require_photos
 
     # Before seconds of imports, the folder first: it is what most often is wrong.
-    require_photos(photos)
+    if not (Path(photos).is_file() and is_list(photos)):
+        require_photos(photos)
     check_downloads(model=model, pretrained=pretrained, config=config)
     from wsoup.api.encoders import EncoderOptions
     from wsoup.photos import trial

@@ -18,6 +18,7 @@ def results_command(
     """Show the last run's answer: what its soup gains, what finetuning adds, and whether that is more than noise."""
     from wsoup.report.compare import edited, uncommitted
     from wsoup.report.first_run import worked
+    from wsoup.report.published_beside import beside_templates
     from wsoup.report.ran import what_was_run
     from wsoup.report.record import PAGE, as_written, digest, is_page, load_record
     from wsoup.report.sentences import printed
@@ -33,6 +34,7 @@ def results_command(
         asks_which = record.params["report"].get("question") == "photos"
         accuracy = record.accuracy if asks_which or everything else []
         lines = printed([what_was_run(record), *record.answer], accuracy, record.searched)
+        lines = beside_templates(lines, record=record)
         lines += edited(record, root=here)
         if is_page(PAGE) and not is_page(PAGE, of=digest(here)):
             lines.append(f"{PAGE} shows other results; `wsoup report` writes it again")

@@ -33,8 +33,10 @@ def shots_command(figure: Figure = None, force: Force = False) -> None:
     from wsoup.report import over_shots
 
     if figure is not None:
+        from wsoup.report.svg import is_figure
+
         check_ending(figure, ".svg", option="--figure")
-        claim([("--figure", figure)], force=force)
+        claim([("--figure", figure)], force=force or is_figure(figure))
     with printing_to_stderr():
         records = _runs()
     if figure is not None:
@@ -47,7 +49,7 @@ def shots_command(figure: Figure = None, force: Force = False) -> None:
 def _runs() -> dict[int, Record]:
     """The record of each run by its number of shots; those that are missing are run."""
     from wsoup.params.reading import read_yaml
-    from wsoup.pipeline.experiments import Experiment, named, record, run_missing
+    from wsoup.pipeline.experiments import Experiment, finished, named, run_missing
 
     params = dict(read_yaml("params.yaml"))
     hours = _hours()
@@ -58,7 +60,7 @@ def _runs() -> dict[int, Record]:
             about = "1 shot" if n == 1 else f"{n} shots"
             experiments[n] = Experiment(name, about, [f"fewshot.shots={n}"], hours)
     run_missing(list(experiments.values()))
-    return {n: record(experiment.name) for n, experiment in experiments.items()}
+    return {n: finished(experiment.name).record for n, experiment in experiments.items()}
 
 
 def _hours() -> float:

@@ -24,14 +24,14 @@ class Probabilities(NamedTuple):
     log_p: Tensor
 
 
-def probabilities(scores: Tensor, labels: Tensor, *, logit_scale: float) -> Probabilities:
-    """Of scores (n, P, C) and labels (n,) int64; ``log_p`` is finite wherever the scores are."""
-    n, n_classifiers, _ = scores.shape
-    logits = logit_scale * scores
-    log_sum = logits.logsumexp(dim=2)  # (n, P)
-    own = logits.gather(2, labels[:, None, None].expand(n, n_classifiers, 1))[..., 0]
-    best = logits.amax(dim=2)
-    return Probabilities((best - log_sum).exp().T, (own - log_sum).T)
+def probabilities(scores: Tensor, labels: Tensor, predicted: Tensor, *, logit_scale: float) -> Probabilities:
+    """Of scores (n, P, C), which are overwritten, labels (n,) and predicted labels (n, P), int64; `log_p` is finite."""
+    own = scores.gather(2, labels[:, None, None].expand(*predicted.shape, 1))
+    best = scores.gather(2, predicted[..., None])
+    # No exponent is above 0, so none overflows. In place, because with copies this takes as long as the product did.
+    total = scores.sub_(best).mul_(logit_scale).exp_().sum(dim=2)  # (n, P)
+    log_p = logit_scale * (own - best)[..., 0] - total.log()
+    return Probabilities((1 / total).T, log_p.T)
 
 
 class Calibration:

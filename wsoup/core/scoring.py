@@ -116,10 +116,15 @@ class Scores:
         predicted = torch.empty(self._shape, dtype=torch.int32, device=labels.device)
         confidence, log_p = torch.empty(2, *self._shape, device=labels.device)
         for group, block, scores in self.blocks():
-            predicted[group, block] = scores.argmax(dim=2).T.int()
-            made = probabilities(scores, labels[block], logit_scale=logit_scale)
-            confidence[group, block] = made.confidence
-            log_p[group, block] = made.log_p
+            # Parts that stay in the processor's cache, which goes over them several times.
+            for start in range(0, len(scores), self._images_in_cache):
+                part = scores[start : start + self._images_in_cache]
+                images = slice(block.start + start, block.start + start + len(part))
+                best = part.argmax(dim=2)
+                predicted[group, images] = best.T.int()
+                made = probabilities(part, labels[images], best, logit_scale=logit_scale)
+                confidence[group, images] = made.confidence
+                log_p[group, images] = made.log_p
         return predicted, Probabilities(confidence, log_p)
 
     def right(self, labels: Tensor) -> Tensor:
@@ -165,6 +170,13 @@ class Scores:
     @property
     def _shape(self) -> tuple[int, int]:
         return len(self.classifiers), len(self.image_features)
+
+    @property
+    def _images_in_cache(self) -> int:
+        """Images whose scores by a group of classifiers are worked on together."""
+        n_classifiers, n_classes, _ = self.classifiers.shape
+        together = min(n_classifiers, classifiers_at_once(n_classes, at_once=self.at_once))
+        return max(1, self.at_once.softmax // max(1, together * n_classes))
 
     def blocks(self) -> Iterator[tuple[slice, slice, Tensor]]:
         """Groups of classifiers, blocks of images, and their scores (n, p, C).

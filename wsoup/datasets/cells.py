@@ -19,6 +19,8 @@ from wsoup.disk.files import read_text, reason_of, shown
 
 PATHS = ("path", "file", "filename", "file_name", "file_path", "filepath", "image", "image_path", "img", "img_path")
 """Names of the column of file names; ``path`` counts if there are several."""
+IDS = ("image_id", "img_id", "photo_id", "image_name", "img_name", "photo", "picture", "id", "uuid")
+"""Names of that column where there is none of these; it may lack the files' endings."""
 CLASS_NAMES = ("class_name", "classname")
 OF_AN_ANSWER = {"class", "probability", "status"}
 """Columns of what `wsoup classify` wrote: the class there is an answer, not a label."""
@@ -48,6 +50,7 @@ class Cells:
         roles: which columns are read; a label is a number or a name.
         paths: N paths as the list has them; or, if `roles.path` is None, of the pictures that it holds itself.
         names: class names by label, if the file says so itself (of Hugging Face's hub); else empty.
+        notes: lines about what was taken for what.
     """
 
     origin: str
@@ -55,6 +58,7 @@ class Cells:
     paths: Sequence[str]
     roles: Roles
     names: Sequence[str] = ()
+    notes: Sequence[str] = ()
 
     def of(self, column: str | None) -> Sequence[str]:
         """The cells of a column that says something; none if there is no such column."""
@@ -94,6 +98,8 @@ def roles_of(columns: Mapping[str, Sequence[str]], *, origin: str) -> Roles:
     of_paths = [by_fold[fold] for fold in PATHS if fold in by_fold]
     if len(of_paths) > 1 and "path" not in by_fold:
         raise DataError(f"{origin}: columns {some(of_paths)} may all be the images' files; call the right one path")
+    if not of_paths:
+        of_paths = [by_fold[fold] for fold in IDS if fold in by_fold]
     of_names = [by_fold[fold] for fold in CLASS_NAMES if fold in by_fold]
     if len(of_names) > 1:
         raise DataError(f"{origin}: columns {some(of_names)} may both be class names; keep one of them")
@@ -114,6 +120,15 @@ def folded(name: str) -> str:
     'file_name'
     """
     return re.sub(r"[\s_-]+", "_", name.strip().casefold())
+
+
+def is_plain_number(text: str) -> bool:
+    """Whether a text is a number of any kind."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def has_numbers(labels: Sequence[str]) -> bool:
@@ -177,7 +192,7 @@ def _rows(text: str, *, separator: str) -> Iterator[list[str]]:
 def _separator(text: str, *, usual: str) -> str:
     """What stands between the cells: that which makes the most columns of the header that a list may have."""
     first = next((line for line in text.split("\n") if line.strip()), "")
-    known = {*PATHS, *CLASS_NAMES, "label", "class", "split"}
+    known = {*PATHS, *IDS, *CLASS_NAMES, "label", "class", "split"}
 
     def n_known(separator: str) -> int:
         try:

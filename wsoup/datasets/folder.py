@@ -16,6 +16,7 @@ from wsoup.base.errors import DataError
 from wsoup.base.folder_names import alike, composed, forms_line
 from wsoup.core.prompts import clean_class_name
 from wsoup.datasets.class_folders import check_classes, innermost
+from wsoup.datasets.flat_names import proposal
 from wsoup.datasets.listing import Listing, some
 from wsoup.datasets.names_file import of_folders
 from wsoup.datasets.photo_files import expected
@@ -123,6 +124,9 @@ def check_several(listing: Listing, *, wanted: Collection[str]) -> None:
         if inner != place and len(subfolders(inner)) > 1:
             deeper = f"; if its folders are the classes, name {inner}"
             break
+        if inner != place and proposal(inner):
+            deeper = f"; {proposal(inner)}"
+            break
     raise DataError(
         f"{listing.root} has one class, {listing.class_names[0]!r}; photos are told apart between two or more{deeper}"
     )
@@ -190,6 +194,9 @@ def _no_classes(base: Path, *, folders: Mapping[str, Path], found: Found) -> Dat
         )
     if empty:
         return DataError(f"no class folder of {base} holds an image ({some(empty)}); add {expected()} files")
+    proposed = proposal(base)
+    if proposed:
+        return DataError(f"{base} has no class folders; {proposed}")
     return DataError(
         f"{base} has no class folders; expected {base}/train/<class>/<image> and {base}/test/<class>/<image>, "
         f"or {base}/<class>/<image>"

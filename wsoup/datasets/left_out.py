@@ -12,7 +12,7 @@ from pathlib import Path
 from wsoup.base.folder_names import composed
 from wsoup.datasets.class_folders import nested_classes
 from wsoup.datasets.listing import some
-from wsoup.datasets.photo_files import ending, is_hidden, is_photo, is_unfinished, to_convert
+from wsoup.datasets.photo_files import TO_CONVERT, ending, is_hidden, is_photo, is_unfinished
 from wsoup.datasets.shape import Shape, shape_of
 from wsoup.datasets.walk import broken_links, contents_of, subfolders
 from wsoup.disk.files import shown
@@ -88,7 +88,7 @@ def in_words(others: Mapping[str, int]) -> str:
     groups: dict[str, dict[str, int]] = {"convert them to .jpg": {}, "unfinished files or copies": {}, "no photos": {}}
     for kind in sorted(others):
         what = "no photos"
-        if kind in to_convert():
+        if kind in TO_CONVERT:
             what = "convert them to .jpg"
         elif is_unfinished(kind):
             what = "unfinished files or copies"
@@ -129,4 +129,4 @@ def _pictures_in(folder: Path) -> list[str]:
 
 
 def _is_picture(path: str) -> bool:
-    return is_photo(path) or ending(path) in to_convert()
+    return is_photo(path) or ending(path) in TO_CONVERT

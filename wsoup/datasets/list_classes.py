@@ -7,7 +7,7 @@ from typing import NamedTuple
 from wsoup.base.errors import DataError
 from wsoup.base.folder_names import alike, composed
 from wsoup.core.prompts import clean_class_name
-from wsoup.datasets.cells import Cells, folded, has_numbers
+from wsoup.datasets.cells import Cells, folded, has_numbers, is_plain_number
 from wsoup.datasets.class_lookup import Lookup, whole
 from wsoup.datasets.listing import some
 from wsoup.datasets.names_file import NamedClass
@@ -108,7 +108,7 @@ def _check_not_numbers(cells: Cells, labels: Sequence[str]) -> None:
     """Refuse labels such as -1 or 0.5 among numbers, which nobody means as names."""
     odd = None
     for i, text in enumerate(labels):
-        if text and not _is_number(text):
+        if text and not is_plain_number(text):
             return
         if text and odd is None and not has_numbers([text]):
             odd = i
@@ -118,14 +118,6 @@ def _check_not_numbers(cells: Cells, labels: Sequence[str]) -> None:
         f"{cells.row(odd)}: label {labels[odd][:40]!r} is not valid: it must be a whole number from 0; classes whose "
         "names are numbers belong into a column class_name"
     )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _looked_up(cells: Cells, lookup: Lookup, *, numbers: bool) -> list[int]:

@@ -1,4 +1,4 @@
-"""The manifest: the images that a run uses, whatever layout they came in. No other module knows all layouts.
+"""The manifest: the images that a run uses, whatever layout they came in.
 
 Of the source these are the few-shot training images of all seeds and the test images, of a target the test images.
 Each path comes with the size and the digest of its file, so what depends on the manifest depends on the images.
@@ -14,20 +14,11 @@ import pyarrow.compute as pc
 
 from wsoup.base import remote
 from wsoup.base.errors import DataError, ParamsError
-from wsoup.datasets import coop, digests, division, fewshot, folder, hub, paper, saved, tables
+from wsoup.datasets import digests, division, fewshot, paper
 from wsoup.datasets.halves import half
+from wsoup.datasets.layouts import DIVIDED, listed_by_layout
 from wsoup.datasets.listing import Listing, Split, validated
-from wsoup.datasets.walk import SPLIT_FOLDERS, require_folder
 from wsoup.params.inputs import DatasetParams
-
-LAYOUTS = {
-    "imagefolder": "{train,val,test}/<class>/<image>, or <class>/<image> for a test set; classnames.txt may rename",
-    "coop:NAME": "one of the paper's 15 datasets in CoOp's folders under one data root",
-    "laion:IMAGES": "ImageNet in CoOp's folders for testing, trained on images of LAION in IMAGES/<wnid>",
-    "manifest:FILE": "a CSV, TSV or Parquet list: path (or file, image), label or class_name, split; or pictures",
-    "huggingface": "a dataset saved with `save_to_disk`, or the hub's Parquet files; one Image, one ClassLabel column",
-}
-"""Values of ``datasets.<name>.layout``, and what each expects under root."""
 
 
 @dataclass(frozen=True)
@@ -171,13 +162,12 @@ def read_listing(name: str, *, params: DatasetParams) -> Listing:
             f"datasets.{name}: verify: true needs `watch` to be the folder of the images, not {params.watch}: "
             f"DVC notices changed images only there; set watch: {params.root}"
         )
-    may_be_undivided = params.layout == "imagefolder" or params.layout.startswith("manifest:")
-    if params.test_fraction is not None and not may_be_undivided:
+    if params.test_fraction is not None and params.layout.startswith(DIVIDED):
         raise ParamsError(
-            f"datasets.{name}: test_fraction divides an imagefolder or a list without a split; layout "
-            f"{params.layout!r} has its own: remove test_fraction"
+            f"datasets.{name}: test_fraction divides images that are not divided yet; layout {params.layout!r} has its "
+            "own splits: remove test_fraction"
         )
-    listed = _listed(name, params=params)
+    listed = listed_by_layout(name, params=params)
     if params.test_fraction is not None:
         images = division.undivided(validated(listed))
         _, hexes = digests.of_images(listed.root, images.paths, origin=listed.origin)
@@ -188,34 +178,6 @@ def read_listing(name: str, *, params: DatasetParams) -> Listing:
         return listing
     # After the split by digests, so that base and new classes are divided as all of them would be.
     return half(listing, which=params.classes)
-
-
-def _listed(name: str, *, params: DatasetParams) -> Listing:
-    root = params.root
-    wanted = {params.test_split}
-    if params.test_fraction is not None:
-        # All of them, so that a folder which is divided already is noticed.
-        wanted |= {*SPLIT_FOLDERS}
-        if params.layout == "imagefolder":
-            wanted = {*(folder.splits_with_images(root) or SPLIT_FOLDERS)}
-    if params.role == "source" or params.classes is not None:
-        # Training images of a target are never used, so no result can depend on them. Half of the classes is half of
-        # all: a class without test images must not move the border.
-        wanted.add("train")
-    kind, _, argument = params.layout.partition(":")
-    if kind == "imagefolder":
-        return folder.read(root, wanted=wanted, class_names=params.class_names)
-    if kind == "coop":
-        return coop.read(argument or name, root=root, wanted=wanted)
-    if kind == "laion" and argument:
-        return coop.read_laion(argument, root=root, wanted=wanted)
-    if kind == "manifest" and argument:
-        return tables.read(argument, root=root, wanted=wanted, class_names=params.class_names)
-    if kind == "huggingface":
-        if hub.shards(require_folder(root)):
-            return hub.read(root, wanted=wanted, class_names=params.class_names)
-        return saved.read_saved(root, wanted=wanted)
-    raise ParamsError(f"datasets.{name}.layout: {params.layout!r} is not a layout; expected {', '.join(LAYOUTS)}")
 
 
 def _check_watched(listing: Listing, *, watch: str) -> None:

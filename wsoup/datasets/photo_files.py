@@ -2,14 +2,24 @@
 
 import os
 import re
-from functools import lru_cache
 
-from PIL import Image
-
-FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "AVIF", "GIF", "BMP", "DIB", "TIFF", "PPM", "JPEG2000")
-"""Formats that are decoded, by Pillow's names. Its others include EPS, which starts a PostScript interpreter."""
-FLOATS = ".pfm"
-"""The ending of PPM's kin whose white is in no file."""
+SUFFIXES_OF = {
+    "JPEG": (".jpg", ".jpeg", ".jpe", ".jfif"),
+    "MPO": (".mpo",),
+    "PNG": (".png", ".apng"),
+    "WEBP": (".webp",),
+    "AVIF": (".avif", ".avifs"),
+    "GIF": (".gif",),
+    "BMP": (".bmp",),
+    "DIB": (".dib",),
+    "TIFF": (".tif", ".tiff"),
+    "PPM": (".ppm", ".pgm", ".pbm", ".pnm"),
+    "JPEG2000": (".jp2", ".j2k", ".jpc", ".jpf", ".jpx", ".j2c"),
+}
+"""Formats that are decoded, by Pillow's names, with all endings that Pillow knows for them but .pfm, whose floats have
+no known white. Pillow's other formats include EPS, which starts a PostScript interpreter. Written out, so that what a
+folder holds does not depend on an installed package."""
+IMAGE_SUFFIXES = frozenset(suffix for suffixes in SUFFIXES_OF.values() for suffix in suffixes)
 RAW = frozenset({".3fr", ".ari", ".arw", ".bay", ".cap", ".cr2", ".cr3", ".crw", ".dcr", ".dcs", ".dng", ".drf",
     ".eip", ".erf", ".fff", ".gpr", ".iiq", ".k25", ".kdc", ".mdc", ".mef", ".mos", ".mrw", ".nef", ".nrw", ".orf",
     ".pef", ".ptx", ".pxn", ".r3d", ".raf", ".raw", ".rw2", ".rwl", ".rwz", ".sr2", ".srf", ".srw", ".sti",
@@ -18,10 +28,13 @@ RAW = frozenset({".3fr", ".ari", ".arw", ".bay", ".cap", ".cr2", ".cr3", ".crw",
 OTHER_PICTURES = frozenset({".heic", ".heif", ".hif", ".jxl", ".svg", ".psd", ".psb"})
 """Endings of other images that cannot be decoded, whatever their first bytes are."""
 MORE_PICTURES = frozenset({".ai", ".bpg", ".dcm", ".dicom", ".exr", ".flif", ".hdr", ".jls", ".jng", ".jxr", ".mng",
-    ".nii", ".svgz", ".svs", ".wdp", ".xcf"})  # fmt: skip
-"""Endings of images that Pillow does not know."""
-NO_PICTURES = frozenset({".pdf", ".ps", ".mpg", ".mpeg", ".h5", ".hdf", ".bufr", ".grib"})
-"""Endings that Pillow knows, of files that are not images first of all."""
+    ".nii", ".svgz", ".svs", ".wdp", ".xcf", ".blp", ".bw", ".cur", ".dcx", ".dds", ".emf", ".eps", ".fit", ".fits",
+    ".flc", ".fli", ".ftc", ".ftu", ".gbr", ".icb", ".icns", ".ico", ".iim", ".im", ".msp", ".palm", ".pcd", ".pcx",
+    ".pfm", ".pxr", ".qoi", ".ras", ".rgb", ".rgba", ".sgi", ".tga", ".vda", ".vst", ".wmf", ".xbm",
+    ".xpm"})  # fmt: skip
+"""Endings of images in formats that are not decoded; one that holds a photo is read nevertheless."""
+TO_CONVERT = RAW | OTHER_PICTURES | MORE_PICTURES
+"""Endings of images that are not decoded."""
 UNFINISHED = frozenset({".part", ".partial", ".crdownload", ".download", ".tmp", ".bak", ".old", ".orig", ".swp"})
 """Endings of downloads that broke off, and of copies that a program keeps."""
 OF_SYSTEMS = frozenset({"@eadir", "__macosx", "#recycle", "@recycle", "$recycle.bin", "system volume information",
@@ -36,24 +49,9 @@ OF_PPM = re.compile(rb"P[1-6]\s+(\d+\s|#)")
 """How a PBM, PGM or PPM file begins."""
 
 
-@lru_cache(maxsize=1)
-def image_suffixes() -> frozenset[str]:
-    """Endings, in lower case, of the files in `FORMATS` that this Pillow decodes."""
-    known = Image.registered_extensions()
-    opened = {*Image.OPEN, "MPO"}  # which Pillow opens as a JPEG
-    return frozenset(suffix for suffix, name in known.items() if name in FORMATS and name in opened) - {FLOATS}
-
-
-@lru_cache(maxsize=1)
-def to_convert() -> frozenset[str]:
-    """Endings of images that are not decoded."""
-    known = {*Image.registered_extensions()}
-    return RAW | OTHER_PICTURES | MORE_PICTURES | (known - image_suffixes() - NO_PICTURES)
-
-
 def expected() -> str:
     """The endings that are read, for messages."""
-    return " ".join(sorted(image_suffixes()))
+    return " ".join(sorted(IMAGE_SUFFIXES))
 
 
 def is_hidden(name: str) -> bool:
@@ -77,7 +75,7 @@ def is_photo(path: str) -> bool:
     So ``.jpg_large`` and names without an ending are read, and a note is not.
     """
     kind = ending(path)
-    if kind in image_suffixes():
+    if kind in IMAGE_SUFFIXES:
         return True
     if kind in OTHER_PICTURES or is_unfinished(kind) or path.endswith("~") or not os.path.isfile(path):
         return False
@@ -98,7 +96,7 @@ def _has_jpeg_beside(path: str) -> bool:
 
 
 def _begins_like_a_photo(first: bytes) -> bool:
-    """Whether a file's first 16 bytes are those of one of `FORMATS`."""
+    """Whether a file's first 16 bytes are those of one of `SUFFIXES_OF`."""
     is_webp = first[:4] == b"RIFF" and first[8:12] == b"WEBP"
     is_avif = first[4:12] in (b"ftypavif", b"ftypavis")
     # Two letters alone would take a text for a bitmap, whose header has zeros here.

@@ -91,7 +91,7 @@ def shape_of(root: str | Path) -> Shape:
     base = require_folder(root)
     top = subfolders(base)
     _check_links(base, top=top)
-    named = _named_like_splits(top)
+    named = named_like_splits(top)
     splits: dict[str, Path] = {}
     without_classes: dict[str, Path] = {}
     for split in SPLIT_FOLDERS:
@@ -120,13 +120,13 @@ def _check_links(base: Path, *, top: Sequence[str]) -> None:
     broken = broken_links(base)
     if not broken:
         return
-    for names in _named_like_splits([*top, *broken]).values():
+    for names in named_like_splits([*top, *broken]).values():
         for name in names:
             if name in broken:
                 raise DataError(f"{base / name} is a link that leads nowhere; repair or remove it")
 
 
-def _named_like_splits(names: Sequence[str]) -> dict[str, list[str]]:
+def named_like_splits(names: Sequence[str]) -> dict[str, list[str]]:
     """Names of folders by the split that they seem to be."""
     plain: dict[str, list[str]] = {}
     by_others: dict[tuple[str, ...], dict[str, list[str]]] = {}
@@ -149,7 +149,7 @@ def _looked_into(folder: Path, *, split: str) -> Path:
     inner = subfolders(folder)
     if len(inner) != 1 or holds_photos_itself(folder):
         return folder
-    same_split = _named_like_splits(inner).get(split) == inner
+    same_split = named_like_splits(inner).get(split) == inner
     same_name = inner[0].casefold() == folder.name.casefold()
     if (same_split or same_name) and subfolders(folder / inner[0]):
         return folder / inner[0]

@@ -14,6 +14,7 @@ from wsoup.base import remote
 from wsoup.base.errors import DataError, MissingError
 from wsoup.base.folder_names import forms_line
 from wsoup.datasets.cells import Cells, folded
+from wsoup.datasets.found_files import found_below
 from wsoup.datasets.list_classes import classes_of
 from wsoup.datasets.listing import Listing, in_splits, relative, some, split_name
 from wsoup.datasets.lists import read_cells
@@ -62,7 +63,7 @@ def listing_of(
         raise DataError(_no_split(splits, wanted=wanted, origin=cells.origin))
     forms = forms_line({*cells.of(cells.roles.label), *cells.of(cells.roles.class_name)})
     images: dict[str, list[tuple[str, int]]] = {}
-    paths = _paths(cells, read_rows, root=root)
+    paths, how_found = _paths(cells, read_rows, root=root)
     for i, image in zip(read_rows, paths, strict=True):
         images.setdefault(splits[i], []).append((image, classes.labels[i]))
     return Listing(
@@ -71,7 +72,7 @@ def listing_of(
         in_splits(images),
         origin=cells.origin,
         names_may_repeat=classes.may_repeat,
-        notes=[*_left_out(splits, wanted=wanted), *([forms] if forms else [])],
+        notes=[line for line in (*cells.notes, how_found, *_left_out(splits, wanted=wanted), forms) if line],
     )
 
 
@@ -85,16 +86,17 @@ def _check_urls(cells: Cells) -> None:
         )
 
 
-def _paths(cells: Cells, read_rows: Sequence[int], *, root: str) -> list[str]:
-    """Paths of images, below the root."""
+def _paths(cells: Cells, read_rows: Sequence[int], *, root: str) -> tuple[list[str], str]:
+    """Paths of images, below the root, and a line on how they were found."""
     images = [cells.paths[i] for i in read_rows]
     if cells.roles.path is None:
-        return [_inside(image, root=root, origin=cells.origin) for image in images]
+        return [_inside(image, root=root, origin=cells.origin) for image in images], ""
     images = [relative(image, origin=cells.origin) for image in images]
     if remote.is_remote(root):
         for image in images:
             remote.joined(root, image)  # raises if it would lead elsewhere
-    return images
+        return images, ""
+    return found_below(root, images, origin=cells.origin)
 
 
 def _inside(picture: str, *, root: str, origin: str) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from wsoup.base.errors import DataError, MissingError
 from wsoup.core.prompts import clean_class_name
 from wsoup.datasets.listing import Split, some
-from wsoup.datasets.photo_files import ending, image_suffixes, is_hidden, is_photo
+from wsoup.datasets.photo_files import IMAGE_SUFFIXES, ending, is_hidden, is_photo
 from wsoup.disk.files import read_text, reason_of, regular_file, shown
 
 SPLIT_FOLDERS = ("train", "val", "test")
@@ -35,6 +35,11 @@ def require_photos(root: str) -> None:
 def subfolders(folder: Path) -> list[str]:
     """Sorted names of the folders in a folder, without hidden ones."""
     return sorted(entry.name for entry in _entries(folder) if os.path.isdir(entry.path))
+
+
+def names_in(folder: Path) -> list[str]:
+    """Sorted names of all that lies in a folder, without hidden ones."""
+    return sorted(entry.name for entry in _entries(folder))
 
 
 def prefix_of(base: Path, folder: Path) -> str:
@@ -174,7 +179,7 @@ def _files_below(folder: Path, *, depth: int = 0) -> Iterator[tuple[str, Kind]]:
     for entry in _entries(folder):
         if _is_broken(entry):
             yield entry.name, "broken"
-        elif ending(entry.name) in image_suffixes():
+        elif ending(entry.name) in IMAGE_SUFFIXES:
             # The directory entry itself says what most files are, without a call to the system for each.
             if not entry.is_file(follow_symlinks=False):
                 regular_file(entry.path)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from wsoup.base import remote
 from wsoup.base.errors import DataError, MissingError, WsoupError, one_line
+from wsoup.disk import tar_files
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -144,11 +145,11 @@ def read_file(path: str, *, largest: int = LARGEST_FILE) -> bytes:
 
 
 def container_of(path: str) -> str | None:
-    """The Arrow or Parquet file that `path` leads into, ``test/0.arrow/image/12``, or None.
+    """The Arrow, Parquet or tar file that `path` leads into, ``test/0.arrow/image/12``, or None.
 
     A folder with such a name is a folder like any other.
     """
-    for suffix in (".arrow", ".parquet"):
+    for suffix in (".arrow", ".parquet", ".tar"):
         head, inside, _ = path.rpartition(f"{suffix}/")
         if inside and os.path.isfile(head + suffix):
             return head + suffix
@@ -156,7 +157,7 @@ def container_of(path: str) -> str | None:
 
 
 def read_bytes(path: str) -> bytes:
-    """The bytes of a file, or of an image in an Arrow or Parquet file (see `container_of`); a path may be a URL.
+    """The bytes of a file, or of an image in an Arrow, Parquet or tar file (see `container_of`); a path may be a URL.
 
     Raises:
         MissingError: there is no such file.
@@ -169,11 +170,21 @@ def read_bytes(path: str) -> bytes:
     cell = path[len(container) + 1 :]
     column, _, row = cell.rpartition("/")
     held = None
-    if row.isascii() and row.isdecimal() and len(row) < 19:
+    if container.endswith(".tar"):
+        held = _in_tar(container, place=cell)
+    elif row.isascii() and row.isdecimal() and len(row) < 19:
         held = _held(container, column=column, row=int(row))
     if held is None:
         raise DataError(f"{shown(container)} has no image {cell!r}; run `dvc repro prepare` to list it again")
     return held
+
+
+def _in_tar(container: str, *, place: str) -> bytes | None:
+    regular_file(container)
+    try:
+        return tar_files.held(container, place=place, largest=LARGEST_FILE)
+    except OSError as error:
+        raise DataError(f"{shown(container)} cannot be read ({reason_of(error)}); repair or remove it") from None
 
 
 def _held(container: str, *, column: str, row: int) -> bytes | None:

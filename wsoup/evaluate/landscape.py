@@ -149,7 +149,7 @@ class Plane:
         descriptor = self.corners.at(point)
         parts = []
         for texts, positions in self._batches:
-            with self.encoder.autocast():
+            with self.encoder.training():
                 features = self.tower(texts, soft=(positions, descriptor))
             parts.append(F.normalize(features.float(), dim=-1))
         return torch.cat(parts)

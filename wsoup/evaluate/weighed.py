@@ -140,11 +140,12 @@ def _count(score: Score, *, test: TestSet, logit_scale: float, at_once: int) -> 
     for block, images in _blocks(test, at_once=at_once):
         labels = test.labels[block]
         scores = score(images)
-        right[block] = scores.argmax(dim=1) == labels
-        made = probabilities(scores[:, None], labels, logit_scale=logit_scale)
-        calibration.add(made, right=right[None, block])
+        predicted = scores.argmax(dim=1)
+        right[block] = predicted == labels
         own_total += float(scores.gather(1, labels[:, None]).double().sum())
         total += float(scores.double().sum())
+        made = probabilities(scores[:, None], labels, predicted[:, None], logit_scale=logit_scale)
+        calibration.add(made, right=right[None, block])
     others = n_images * (n_classes - 1) if n_classes > 1 else float("nan")
     return _Counted(
         right_by_class=torch.bincount(test.labels[right], minlength=n_classes).cpu(),

@@ -49,6 +49,13 @@ class GaussianAverage(Section):
     """Standard deviation in parts; the larger, the more alike the weights count (PromptSRC across datasets: 10)."""
 
 
+class SelectParams(Section):
+    """What is chosen for a method on half of the few-shot images, after training on the other half."""
+
+    learning_rate: Annotated[list[Positive], Field(min_length=2, max_length=50)]
+    """The rates to try; the one that gets most held-out images right, with all seeds together, is trained with."""
+
+
 class MethodParams(Section):
     """One finetuned method: what is trained, with which loss, on which texts."""
 
@@ -79,15 +86,18 @@ class MethodParams(Section):
     """null: SGD with finetune.momentum and finetune.weight_decay."""
     schedule: ScheduleParams | None = None
     """How the learning rate changes; null: not at all."""
+    select: SelectParams | None = None
+    """Choose the learning rate on held-out images of the source, whatever `learning_rate` is; null: `learning_rate`."""
     snapshots: SnapshotParams | None = None
     """Accuracy on some images of every dataset during training; null: only at the end."""
 
     @model_validator(mode="after")
     def _optimized_as_named(self) -> MethodParams:
-        if self.schedule is not None and self.schedule.least > self.learning_rate:
+        rates = [self.learning_rate] if self.select is None else self.select.learning_rate
+        if self.schedule is not None and self.schedule.least > min(rates):
             raise ValueError(
-                f"schedule.least {self.schedule.least:g} is above learning_rate {self.learning_rate:g}, from which the "
-                "cosine falls; lower it"
+                f"schedule.least {self.schedule.least:g} is above learning_rate {min(rates):g}, from which the cosine "
+                "falls; lower it"
             )
         takes_two_steps = getattr(self.tune, "opens", "both") == "image_twice"
         if takes_two_steps and self.optimizer is not None and not isinstance(self.optimizer, SgdOptimizer):

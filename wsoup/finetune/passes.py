@@ -85,7 +85,7 @@ class Passes:
             pixels: (B, 3, H, W) float32, normalised, on the encoder's device.
             teacher: whether the teacher's are needed.
         """
-        with self.encoder.autocast():
+        with self.encoder.training():
             raw, frozen = self._raw_images(pixels, teacher=teacher)
             if self.student.image_adapter is not None:
                 raw = self.student.image_adapter(raw)
@@ -141,7 +141,7 @@ class Passes:
                 positions = positions[rows]
             if state is not None:
                 state = TextState(state.head, state.tail[rows])
-        with self.encoder.autocast():
+        with self.encoder.training():
             text_prompts = self.student.text_prompts()
             if state is None:
                 soft = None if positions is None else (positions, self.student.soft_descriptors[member])
@@ -167,7 +167,7 @@ class Passes:
     @torch.no_grad()
     def _frozen_texts(self, tokens: Tensor) -> Tensor:
         """The pretrained model's text features, not normalised: (B, context) -> (B, D) float32."""
-        with self.encoder.autocast():
+        with self.encoder.training():
             return self.frozen_texts(self.frozen_texts.prepare(tokens)).float()
 
     def _tokenize(self, text: str, *, template: str) -> Tensor:
@@ -180,6 +180,6 @@ class Passes:
     def _run_lower_blocks(self, member: int) -> TextState:
         """Texts before the first trained block, computed once."""
         texts = self._texts[member]
-        with self.encoder.autocast():
+        with self.encoder.training():
             state = self.frozen_texts.start(texts)
             return self.frozen_texts.run(state, texts, first=0, stop=self._first_block)

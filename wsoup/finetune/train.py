@@ -72,7 +72,7 @@ class Trainer:
         )
         self.optimizer = make_optimizer(self.parameters, method=method, shared=shared)
         self.rate_factor = rate_factor(method.schedule, learning_rate=method.learning_rate)
-        self.scaler = torch.amp.GradScaler(encoder.device.type, enabled=encoder.dtype == torch.float16)
+        self.scaler = torch.amp.GradScaler(encoder.device.type, enabled=torch.float16 in (encoder.dtype, encoder.pure))
         self.batches = Batches(source, encoder=encoder, method=method, shared=shared, seed=seed)
         self.passes = Passes(
             encoder,

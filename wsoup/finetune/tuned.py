@@ -23,6 +23,7 @@ from wsoup.finetune.student import Student
 from wsoup.finetune.tune_params import TuneParams
 from wsoup.finetune.tuners import make_student
 from wsoup.towers.encoder import Encoder
+from wsoup.towers.pure import convert
 
 WEIGHTS = "weights.safetensors"
 CONFIG = "config.json"
@@ -199,7 +200,10 @@ def load_tuned(folder: str | Path, *, encoder: Encoder, iteration: int | None = 
     if iteration is not None:
         identity["iteration"] = iteration
     load = partial(load_tuned, folder.resolve(), encoder=encoder, iteration=iteration)
-    return dataclasses.replace(encoder, model=student.merge(), id=identity, load=load)
+    merged = student.merge()
+    if encoder.pure is not None:
+        convert(merged, to=encoder.pure)
+    return dataclasses.replace(encoder, model=merged, id=identity, load=load)
 
 
 def _stored_tensors(path: Path, *, prefix: str, device: torch.device) -> tuple[dict[str, torch.Tensor], str | None]:

@@ -75,6 +75,7 @@ def make_student(
     most = min(len(student.image_blocks), len(student.text_blocks))
     if max(getattr(tune, "blocks", 0), getattr(tune, "depth", 0)) > most:
         raise ModelError(f"finetune: {tune.kind} trains more blocks than the {most} of the smaller tower; lower it")
+    _in_float32(student)
     pretrained = {name for name, _ in student.named_parameters()}
     # torch's own initialisers draw from its global generator: within this block it is seeded by the named one.
     with torch.random.fork_rng(devices=[]):
@@ -89,7 +90,20 @@ def make_student(
             student.soft_descriptors = nn.Parameter(student.embeddings(with_period))
         attach(student, tune)
     _name_parameters(student, pretrained=pretrained, restores_towers=isinstance(tune, SoftDescriptorsTune))
+    for parameter in student.trained().values():
+        parameter.data = parameter.data.float()
     return student.to(next(model.parameters()).device).eval()
+
+
+def _in_float32(student: Student) -> None:
+    """Convert what may be trained, and the norms after it, which take a stream of either type.
+
+    Small steps of training would be lost in weights of half precision. What is shared with the pretrained model stays.
+    """
+    for tower in (student.image_blocks, student.text_blocks):
+        tower[len(tower) - student.blocks :].float()
+    for norm in (student.model.visual.ln_post, student.text_tower.ln_final):
+        norm.float()
 
 
 def _name_parameters(student: Student, *, pretrained: Set[str], restores_towers: bool) -> None:

@@ -18,7 +18,7 @@ from wsoup.base.errors import ParamsError, shown_value
 from wsoup.heads.calibration import fit_temperature, rows_at_once
 from wsoup.heads.fewshot import FewShot
 from wsoup.heads.kinds import PARTS, LeftOut, Setting
-from wsoup.heads.prior import photos_per_text
+from wsoup.heads.prior import PhotosPerText, photos_per_text
 
 SPREAD = 0.7
 """Standard deviation of the prior of the log of how many photos a text counts as."""
@@ -101,7 +101,7 @@ class _Choice:
     """Minus the log of the setting's probability given these logits, but for a constant."""
 
 
-def _best_setting(shots: FewShot, *, kind: type[Setting], expected: float, table: Tensor) -> _Choice:
+def _best_setting(shots: FewShot, *, kind: type[Setting], expected: PhotosPerText, table: Tensor) -> _Choice:
     """The best setting of a kind, given how many photos a text is expected to count as.
 
     `table` (n, C) of the left-out images is overwritten.
@@ -109,17 +109,22 @@ def _best_setting(shots: FewShot, *, kind: type[Setting], expected: float, table
     labels = shots.labels[shots.folds >= 0]
     left_out = kind.left_out(shots)
     if not len(labels):
-        return _Choice(kind.of(expected), left_out)
+        return _Choice(kind.of(expected.expected), left_out)
     candidates = []
-    for setting in kind.settings():
+    for setting in _allowed(kind.settings(), least=expected.least):
         part = _Choice(setting, left_out)
         table.zero_()
         _add_left_out(table, shots, part=part, scale=1.0)
         temperature = fit_temperature(table, labels)
-        distance = math.log(setting.photos_per_text / expected) / SPREAD
+        distance = math.log(setting.photos_per_text / expected.expected) / SPREAD
         cost = evidence(table, shots, temperature=temperature) + distance**2 / 2
         candidates.append(replace(part, temperature=temperature, cost=cost))
     return min(candidates, key=lambda one: one.cost)
+
+
+def _allowed(settings: list[Setting], *, least: float) -> list[Setting]:
+    """Those whose texts count as at least so many photos, or else the one closest to the texts alone."""
+    return [setting for setting in settings if setting.photos_per_text >= least] or settings[:1]
 
 
 def evidence(logits: Tensor, shots: FewShot, *, temperature: float) -> float:

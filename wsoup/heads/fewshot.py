@@ -61,6 +61,12 @@ class FewShot:
         return [(self.folds == fold).nonzero()[:, 0] for fold in range(self.n_folds)]
 
     @cached_property
+    def rows_of_classes(self) -> list[Tensor]:
+        """The images of each class, ascending."""
+        sizes = torch.bincount(self.labels, minlength=self.n_classes)
+        return list(self.labels.argsort(stable=True).split(sizes.tolist()))
+
+    @cached_property
     def weights(self) -> Tensor:
         """Weights with which each class counts the same, and all images n: (n, 1) float64."""
         sizes = torch.bincount(self.labels, minlength=self.n_classes)

@@ -12,16 +12,18 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from wsoup.core.alignment import class_sums
+from wsoup.heads.differences import Differences
 from wsoup.heads.fewshot import BLOCK, FewShot
 
 
 @dataclass(frozen=True)
 class Ridge:
-    """s f.T + f V, V the ridge regression of what the texts leave unexplained, s Y - s F.T.
+    """s f.T + f V, V the ridge regression of what the texts leave unexplained, a Y - s F.T.
 
-    That is ProKeR (arXiv 2501.11175) with a linear kernel. Target logits are s for the true class and 0 for the others,
-    as a text with cosine 1 would give. Each class counts the same, whatever its number of images: without these weights
-    (image i of class c: n / (C n_c)), classes with few images are hardly ever predicted.
+    That is ProKeR (arXiv 2501.11175) with a linear kernel, but features f are measured by what tells images apart, and
+    target logits are a for the true class and 0 for the others (`wsoup.heads.differences`). Each class counts the same,
+    whatever its number of images: without these weights (image i of class c: n / (C n_c)), classes with few images are
+    hardly ever predicted.
 
     With X and R the features and residuals times the square roots of the weights, V = (X'X + lambda I)^-1 X'R, or
     X'(XX' + lambda I)^-1 R, whichever system is smaller.
@@ -48,10 +50,15 @@ class Ridge:
     @classmethod
     def left_out(cls, shots: FewShot) -> RidgeLeftOut:
         """Ridge regressions on the images outside each fold, with the weights that these have among all."""
-        return RidgeLeftOut(shots)
+        return RidgeLeftOut(Differences.of(shots).measured(shots))
 
     def fit(self, shots: FewShot) -> Tensor:
         """W (D, C)."""
+        differences = Differences.of(shots)
+        return differences.classifier(self._of_measured(differences.measured(shots)))
+
+    def _of_measured(self, shots: FewShot) -> Tensor:
+        """W of measured images."""
         n, size = shots.features.shape
         everything = torch.arange(n)
         if n > size:
@@ -64,7 +71,11 @@ class Ridge:
 
 @dataclass(frozen=True)
 class RidgeLeftOut:
-    """`Ridge` without each fold, whichever is less work: a small fold is corrected for, a large one fitted without."""
+    """`Ridge` without each fold, whichever is less work: a small fold is corrected for, a large one fitted without.
+
+    Attributes:
+        shots: measured images; their logits are those of the images themselves.
+    """
 
     shots: FewShot
 

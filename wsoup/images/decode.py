@@ -19,9 +19,10 @@ import numpy as np
 from PIL import Image, ImageFile, UnidentifiedImageError
 
 from wsoup.base.errors import ChangedError, DataError, MissingError, WsoupError
-from wsoup.datasets.photo_files import FORMATS
+from wsoup.datasets.photo_files import SUFFIXES_OF
 from wsoup.disk.files import read_bytes, reason_of, shown
 
+FORMATS = tuple(SUFFIXES_OF)
 MAX_ASPECT = 200
 """Long side over short side. Models resize the short side to their own size S, so a resized image has at most
 ``200 * S * S`` pixels; a line of 60,000 x 1 would become one of 13 million x 224."""

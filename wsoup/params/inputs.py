@@ -36,8 +36,8 @@ class EncoderParams(Section):
     """How images are resized (the authors: bilinear); null: the model's."""
     decoding: Literal["upright", "stored"] = "upright"
     """upright: apply EXIF rotation and put transparency on white; stored: neither, as the authors' loader."""
-    precision: Literal["fp32", "bf16", "fp16", "reference"]
-    """fp32, bf16 or fp16 (autocast), or reference (fp32, TF32 off)."""
+    precision: Literal["fp32", "bf16", "fp16", "pure_bf16", "pure_fp16", "reference"]
+    """fp32; bf16 or fp16 (autocast); pure_bf16 or pure_fp16 (weights, too); or reference (fp32, TF32 off)."""
     watch: Place
     """What DVC tracks: config and weights file, or their folder; data/nothing_to_watch.txt for a tag."""
 
@@ -132,7 +132,7 @@ class DatasetParams(Section):
     a line, key, tab, class. `wsoup texts match` proposes it; under candidates.watch."""
     templates: Place | None = None
     """A file of this dataset's own prompt templates, one a line, each with one {}, for a row of each dataset's own;
-    under candidates.watch; null: its template alone."""
+    under candidates.watch, or among the images that `watch` names; null: its template alone."""
     baseline_template: Annotated[Text, AfterValidator(checked)] | None = None
     """The template of the GPT rows; the prompt ensemble takes its ending, too; null: template. The authors' GPT texts
     all begin with "a photo of a" (gpt_helpers.py:187), and UCF's classes are "a type of action" there (:53)."""

@@ -2,19 +2,20 @@
 
 Class centres and class weights are re-estimated by expectation maximisation. An image's soft prediction is
 
-    p_ic ~ pi_c exp(s (f_i - OFF f_mean).t_c + A s f_i.m_c),
+    p_ic ~ pi_c exp(k s f_i.t_c - A s |f_i - m_c|^2 / 2),
 
-t_c being the class text, f_mean the mean image and m_c the class's centre among the images. Starting from the texts
+t_c being the class text, m_c the class's centre among the images and s the model's logit scale. Starting from the texts
 alone, centres and weights follow from the predictions and the predictions from them, for a few rounds:
 
-    n_c = sum_i p_ic,   m_c = normalised (sum_i p_ic f_i + ANCHOR f_mean) / (n_c + ANCHOR),
+    n_c = sum_i p_ic,   m_c = (sum_i p_ic f_i + ANCHOR f_mean) / (n_c + ANCHOR),
     pi_c = (n_c + ANCHOR) / (N + C ANCHOR)
 
-The texts anchor every prediction, as TransCLIP's text term does (arXiv 2406.01837). A centre moves away from the mean
-image by n_c / (n_c + ANCHOR), as StatA's statistics move from theirs (arXiv 2501.03729), so a class with few images has
-an uninformative centre. Class weights are estimated, not assumed equal, and shrunk towards equal for small piles. A
-text that is close to the mean image may favour all images, or its class may be frequent: OFF = 1/2 of the mean image is
-subtracted, splitting the difference. The result is linear in f: W = s T + A s M, b = log pi - OFF s T.f_mean.
+The texts anchor every prediction, as TransCLIP's text term does (arXiv 2406.01837). They count for more the more they
+know: k is their information on these images times `SHARPNESS`, which calibrates texts of any strength. A centre moves
+away from the mean image by n_c / (n_c + ANCHOR), as StatA's statistics move from theirs (arXiv 2501.03729), so a class
+with few images has an uninformative centre. Class weights are estimated, not assumed equal, and shrunk towards equal
+for small piles. Distances from centres do not change when a constant is added to all images, which is how CLIP's lie.
+The result is linear in f: W = k s T + A s M, b = log pi - A s |M|^2 / 2.
 """
 
 from __future__ import annotations
@@ -29,12 +30,11 @@ from torch.special import entr
 
 from wsoup.base.arguments import usual_torch
 from wsoup.base.arrays import rows
-from wsoup.core.class_texts import normalize
 
 LOGITS_PER_BLOCK = 1 << 24
 """Logits in memory at a time (64 MiB in float32)."""
-OFF = 0.5
-"""Share of the mean image subtracted before the texts see an image."""
+SHARPNESS = 2.6
+"""The scale that calibrates texts, relative to the model's and to their information."""
 CENTRES = 2.0
 """A: weight of a class's centre relative to its text."""
 ANCHOR = 32.0
@@ -82,36 +82,39 @@ class Adapted:
 
 
 def estimate(
-    features: Tensor, *, zero_shot: Adapted, logit_scale: float, mean: Tensor, off: float
-) -> tuple[Adapted, Statistics, Tensor]:
+    features: Tensor, *, zero_shot: Adapted, texts: Statistics, logit_scale: float, off: float
+) -> tuple[Adapted, Tensor]:
     """Run EM.
 
     Args:
         features: (N, D).
         zero_shot: the texts' own classifier.
+        texts: statistics of its predictions.
         logit_scale: s.
-        mean: (D,) float64, the mean image.
-        off: share of it to take off; `OFF`, but in a second look.
+        off: share of the mean image that is taken off before the texts see an image: 0, but in a second look.
 
     Returns:
-        The classifier of texts, centres and class weights, with statistics of its predictions, and them, (N,).
+        The classifier of texts, centres and class weights, and its predictions (N,).
     """
     n_images = len(features)
     n_classes = len(zero_shot.bias)
-    taken_off = off * (mean.float() @ zero_shot.classifier)
-    pile, predictions = predict_softly(features, by=replace(zero_shot, bias=-taken_off))
+    mean = texts.mean.float()
+    calibrated = SHARPNESS * texts.information * zero_shot.classifier
+    taken_off = off * (mean @ calibrated)
+    centre_scale = CENTRES * logit_scale
+    pile, predictions = predict_softly(features, by=replace(zero_shot, classifier=calibrated, bias=-taken_off))
     for _ in range(ROUNDS):
-        # Dividing by n_c + ANCHOR would change no direction.
-        centres = normalize(pile.sums + ANCHOR * mean.float())  # (C, D)
-        weights = (pile.soft_counts + ANCHOR) / (n_images + n_classes * ANCHOR)
-        classifier = torch.add(zero_shot.classifier, centres.T, alpha=CENTRES * logit_scale)
-        adapted = Adapted(classifier, weights.log().float() - taken_off, True, "")
+        counts = (pile.soft_counts + ANCHOR).float()
+        centres = (pile.sums + ANCHOR * mean) / counts[:, None]  # (C, D)
+        weights = counts / (n_images + n_classes * ANCHOR)
+        bias = weights.log() - taken_off - centre_scale / 2 * centres.square().sum(dim=1)
+        adapted = Adapted(torch.add(calibrated, centres.T, alpha=centre_scale), bias, True, "")
         last = predictions
         pile, predictions = predict_softly(features, by=adapted)
         share_changed = float((last != predictions).double().mean())
         if share_changed <= SETTLED:
             break
-    return adapted, pile, predictions
+    return adapted, predictions
 
 
 # ------------------------------------------------------------------------------------------------- statistics
@@ -124,19 +127,14 @@ class Statistics:
     Attributes:
         sums: (C, D) float32, images weighted by their probability of each class.
         soft_counts: (C,) float64, those probabilities.
-        counts: (C,) float64, images predicted as each class.
         entropy: of the soft predictions, in nats, summed over images.
+        n: number of images.
     """
 
     sums: Tensor
     soft_counts: Tensor
-    counts: Tensor
     entropy: float
-
-    @property
-    def n(self) -> float:
-        """Number of images."""
-        return float(self.counts.sum())
+    n: int
 
     @property
     def mean(self) -> Tensor:
@@ -154,12 +152,6 @@ class Statistics:
         # Never negative but for rounding.
         nats = max(0.0, of_mean - mean_entropy)
         return nats / math.log(len(self.soft_counts))
-
-    @property
-    def effective_classes(self) -> float:
-        """exp(entropy of the predicted classes) / C: 1 if every class is predicted equally often."""
-        entropy = entr(self.counts / self.n).sum()
-        return float(entropy.exp()) / len(self.counts)
 
 
 def predict_softly(features: Tensor, *, by: Adapted) -> tuple[Statistics, Tensor]:
@@ -179,8 +171,7 @@ def predict_softly(features: Tensor, *, by: Adapted) -> tuple[Statistics, Tensor
         entropy -= float(of_images.sum(dtype=torch.float64))
         sums.addmm_(p.T, block)
         soft_counts += p.sum(dim=0, dtype=torch.float64)
-    counts = torch.bincount(predictions, minlength=n_classes)
-    return Statistics(sums, soft_counts, counts.double(), entropy), predictions
+    return Statistics(sums, soft_counts, entropy, len(features)), predictions
 
 
 def blocks(features: Tensor, *, n_classes: int) -> Iterator[tuple[slice, Tensor]]:

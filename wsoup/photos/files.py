@@ -12,11 +12,14 @@ from pathlib import Path
 
 from wsoup.base import remote
 from wsoup.base.errors import DataError, MissingError
+from wsoup.datasets import listed_folder, webdataset
 from wsoup.datasets.cells import Cells
+from wsoup.datasets.found_files import found_below
 from wsoup.datasets.left_out import files_in, in_words
 from wsoup.datasets.list_classes import class_texts
 from wsoup.datasets.lists import is_list, read_cells
 from wsoup.datasets.photo_files import ending, expected, is_photo
+from wsoup.datasets.walk import SPLIT_FOLDERS
 from wsoup.disk.files import shown
 
 
@@ -45,7 +48,7 @@ def find_photos(places: Sequence[str]) -> tuple[list[Photo], str]:
     """Photos in the order given; folders are searched recursively, in the order of names.
 
     Args:
-        places: image files, folders, or lists (`wsoup.datasets.cells`).
+        places: image files, folders, shards of WebDataset, or lists (`wsoup.datasets.lists`).
 
     Returns:
         The photos, and a line about files in folders that are no photos; "" if there are none.
@@ -59,10 +62,14 @@ def find_photos(places: Sequence[str]) -> tuple[list[Photo], str]:
     for given in places:
         # A folder may be called ``http:``; what is in it is not at a URL.
         place = os.path.join(".", given) if remote.names_url(given) else given
-        if os.path.isdir(place):
+        shards = _shards(place)
+        if shards:
+            photos += _in_shards(shards, place=place)
+        elif os.path.isdir(place):
+            said = _said_by_its_lists(place)
             for path in files_in(place):
                 if is_photo(path):
-                    photos.append(Photo(path, place=place))
+                    photos.append(Photo(path, said=None if said is None else said.get(path, ""), place=place))
                 else:
                     others[ending(path)] += 1
         elif not os.path.lexists(place):
@@ -80,9 +87,33 @@ def find_photos(places: Sequence[str]) -> tuple[list[Photo], str]:
     return photos, in_words(others)
 
 
+def _shards(place: str) -> Mapping[str, Sequence[Path]]:
+    """The shards of WebDataset in a folder, or the one that is named; none if this is something else."""
+    if os.path.isdir(place):
+        return webdataset.shards(Path(place))
+    return {"test": [Path(place)]} if place.endswith(".tar") and os.path.isfile(place) else {}
+
+
+def _in_shards(shards: Mapping[str, Sequence[Path]], *, place: str) -> list[Photo]:
+    """The photos of some shards, with their labels where they have any."""
+    cells, _ = webdataset.read_shards(shards, origin=place, may_lack=True)
+    labels = cells.of(cells.roles.label)
+    return [Photo(path, said=label, place=place) for path, label in zip(cells.paths, labels, strict=True)]
+
+
+def _said_by_its_lists(place: str) -> dict[str, str] | None:
+    """The class of each photo by a folder's own lists; None if it has none."""
+    if not listed_folder.is_listed_folder(place):
+        return None
+    cells, _ = listed_folder.read_all(place, wanted=SPLIT_FOLDERS)
+    texts = class_texts(cells)
+    paths, _ = found_below(place, cells.paths, origin=place)
+    return None if texts is None else {os.path.join(place, path): text for path, text in zip(paths, texts, strict=True)}
+
+
 def _in_list(path: Path) -> list[Photo]:
     """The photos of a list; relative paths are relative to it, or else to the working folder."""
-    cells = read_cells(path)
+    cells = read_cells(path, remarks=True)
     if not cells.paths:
         raise DataError(f"{path} has no rows below its header; expected one for each photo")
     said = class_texts(cells)
@@ -90,7 +121,7 @@ def _in_list(path: Path) -> list[Photo]:
     others = [column for column in cells.columns if column.casefold() != "path"]
     problem = _url_problem(cells)
     photos = []
-    for i, name in enumerate(cells.paths):
+    for i, name in enumerate(_found(cells, folder=path.parent)):
         photo = Photo(
             name,
             columns={column: cells.columns[column][i] for column in others},
@@ -101,6 +132,18 @@ def _in_list(path: Path) -> list[Photo]:
         is_file = cells.roles.path is not None and not photo.problem
         photos.append(_located(photo, folder=path.parent) if is_file else photo)
     return photos
+
+
+def _found(cells: Cells, *, folder: Path) -> Sequence[str]:
+    """The paths of a list, those of files that it names without an ending or a folder included."""
+    first = cells.paths[0]
+    if cells.roles.path is None or not first or remote.names_url(first) or os.path.lexists(first):
+        return cells.paths
+    try:
+        return found_below(str(folder), cells.paths, origin=cells.origin)[0]
+    except DataError:
+        # Each row goes out, and says itself that its file is not there.
+        return cells.paths
 
 
 def _url_problem(cells: Cells) -> str:

@@ -17,7 +17,6 @@ from wsoup.disk import code
 from wsoup.disk.cache_folder import cache_dir
 from wsoup.disk.store import fingerprint
 from wsoup.pipeline.planning.plan import duration
-from wsoup.report.record import Record
 from wsoup.report.revisions import Revision
 from wsoup.runtime import fork_server
 from wsoup.runtime.git import git
@@ -48,18 +47,16 @@ def named(what: str, *, params: Mapping[str, Any]) -> str:
     return f"{what}-{digest[:8]}"
 
 
-def revision(name: str) -> Revision | None:
-    """A finished experiment; None where there is none of that name."""
+def finished(name: str) -> Revision:
+    """A finished experiment; MissingError where there is none."""
+    return Revision(name, root=Path())
+
+
+def _has_ended(name: str) -> bool:
     try:
-        finished = Revision(name, root=Path())
+        return bool(finished(name).record.rows)
     except MissingError:
-        return None
-    return finished if finished.record.rows else None
-
-
-def record(name: str) -> Record:
-    """The record of a finished experiment; MissingError where there is none."""
-    return Revision(name, root=Path()).record
+        return False
 
 
 def run_missing(experiments: Sequence[Experiment]) -> None:
@@ -68,7 +65,7 @@ def run_missing(experiments: Sequence[Experiment]) -> None:
     Raises:
         MismatchError: there is no git repository with a commit, or a run failed.
     """
-    missing = [experiment for experiment in experiments if revision(experiment.name) is None]
+    missing = [experiment for experiment in experiments if not _has_ended(experiment.name)]
     if not missing:
         return
     if git("rev-parse", "--verify", "--quiet", "HEAD", folder=Path()) is None:
@@ -78,8 +75,9 @@ def run_missing(experiments: Sequence[Experiment]) -> None:
         )
     listed = ", ".join(experiment.about for experiment in missing)
     together = duration(sum(experiment.hours for experiment in missing))
+    n_runs = "1 run" if len(missing) == 1 else f"{len(missing)} runs"
     print(
-        f"{len(missing)} runs to come ({listed}): at most {together} on this machine, to a factor of two (`wsoup plan` "
+        f"{n_runs} to come ({listed}): at most {together} on this machine, to a factor of two (`wsoup plan` "
         "estimates a run)",
         file=sys.stderr,
     )

@@ -187,7 +187,9 @@ class Params(Section):
         for name, dataset in self.datasets.items():
             for given in dataset.class_texts:
                 texts[f"datasets.{name}.{given.key}"] = given.path
-            texts[f"datasets.{name}.templates"] = dataset.templates
+            # What lies among a dataset's images is watched with them.
+            if dataset.templates is None or not covers(dataset.watch, dataset.templates):
+                texts[f"datasets.{name}.templates"] = dataset.templates
             texts[f"datasets.{name}.names"] = dataset.names
         texts |= {f"evaluate.templates.{name}": path for name, path in self.evaluate.template_files.items()}
         if pools.words.watch is None:

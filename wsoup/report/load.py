@@ -100,4 +100,5 @@ def load_results(folder: Path, *, params: RunParams) -> Results:
         peak_device_mib=peaks,
         members_kl={variant: each["members_kl"] for variant, each in trained.items()},
         training=training,
+        selected={variant: each["selected"] for variant, each in trained.items() if "selected" in each},
     )

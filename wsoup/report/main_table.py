@@ -13,6 +13,7 @@ from wsoup.evaluate.row_key import judged_row
 from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, RANDOM_DESCRIPTORS, in_order, judged_soups, row_name
 from wsoup.report.answer import HEADS
 from wsoup.report.labels import baseline_rows, soup_title
+from wsoup.report.published_beside import figures, in_words
 from wsoup.report.results import PLACES, Cells, Results
 from wsoup.report.run import FinishedRun
 from wsoup.report.tables import is_number, mean_and_std
@@ -98,8 +99,17 @@ def _baselines(run: FinishedRun) -> list[MainRow]:
         about = about_texts(name, template=run.params.datasets[run.params.source].template)
         if row in run.params.template_rows:
             about = about_templates(name, params=run.params)
+        if name == ENSEMBLE.name:
+            about = "; ".join(filter(None, [about, _published(run)]))
         rows.append(MainRow(title, about, cells.texts, places))
     return rows
+
+
+def _published(run: FinishedRun) -> str:
+    """What open_clip publishes of the templates on these test images; "" if nothing."""
+    sections = {name: {"layout": section.layout} for name, section in run.params.datasets.items()}
+    images = {name: int(facts["n_images"]) for name, facts in run.results.facts.items()}
+    return in_words(figures(run.results.encoder, datasets=sections, images=images))
 
 
 def _soups(run: FinishedRun) -> list[MainRow]:

@@ -74,6 +74,7 @@ class Results:
         peak_device_mib: highest memory of each method's training on the device, first seed; None on a CPU.
         members_kl: of each method trained over several texts: for each seed, (iteration, KL between members).
         training: of each method with snapshots: lines of seed, iteration, dataset, n_correct, n_images.
+        selected: of each method whose rate was selected: learning_rate, n_correct and n_images of each that was tried.
     """
 
     lines: Sequence[Line]
@@ -87,6 +88,7 @@ class Results:
     peak_device_mib: Mapping[str, int | None] = field(default_factory=dict)
     members_kl: Mapping[str, Sequence[Sequence[tuple[int, float]]]] = field(default_factory=dict)
     training: Mapping[str, Sequence[tuple[int, int, str, int, int]]] = field(default_factory=dict)
+    selected: Mapping[str, Sequence[Mapping[str, float]]] = field(default_factory=dict)
 
     @cached_property
     def variants(self) -> list[str]:

@@ -26,6 +26,7 @@ from wsoup.report.memory import memory_of_searches, memory_table
 from wsoup.report.record import PAGE, Record, is_page
 from wsoup.report.results import Results
 from wsoup.report.row_metrics import row_metrics
+from wsoup.report.selected import selected_rates
 from wsoup.report.sentences import record_accuracy, record_searched, record_sentences
 from wsoup.report.single_texts import single_texts
 from wsoup.report.tables import Table, TableCells
@@ -161,6 +162,8 @@ def tables(run: FinishedRun) -> list[Table]:
     halves = base_to_new(results, datasets=run.params.datasets)
     if halves.rows or halves.notes:
         tables.append(halves)
+    if results.selected:
+        tables.append(selected_rates(results))
     if results.metrics:
         tables.append(row_metrics(results))
     texts = run.artifacts.results / PRETRAINED / "texts.parquet"

@@ -26,6 +26,7 @@ from wsoup.towers.config import check_weights
 from wsoup.towers.identity import encoder_id
 from wsoup.towers.kept import Kept
 from wsoup.towers.models import build, check_name, tokenizer_of
+from wsoup.towers.pure import PURE, make_pure
 
 CPU_IMAGES = 32
 """Largest batch of images on a CPU: larger ones take more memory and more time per image."""
@@ -37,7 +38,7 @@ class Encoder:
     """A loaded image-text model.
 
     Attributes:
-        model: the open_clip model in eval mode, float32 weights.
+        model: the open_clip model in eval mode; its weights are float32, or as `PURE` says.
         tokenizer: texts -> (B, context) int64.
         preprocess: RGB image -> (3, H, W) float32: resize, centre crop and normalise as the model requires.
         id: model, pretrained, config and weights (`encoder_id`), quick_gelu, precision; JSON values.
@@ -75,6 +76,16 @@ class Encoder:
         if self.dtype is None:
             return contextlib.nullcontext()
         return torch.autocast(self.device.type, dtype=self.dtype)
+
+    @property
+    def pure(self) -> torch.dtype | None:
+        """What the model's own weights were converted to; None for a precision that leaves them alone."""
+        return PURE.get(str(self.id.get("precision")))
+
+    def training(self) -> contextlib.AbstractContextManager[object]:
+        """Autocast context of a training step, whose trained weights are float32 whatever the others are."""
+        dtype = self.dtype or self.pure
+        return torch.autocast(self.device.type, dtype=dtype or torch.float32, enabled=dtype is not None)
 
     @cached_property
     def derived(self) -> dict[str, nn.Module]:
@@ -164,6 +175,9 @@ def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -
         pretrained=local.name if local else params.pretrained,
         precision=params.precision,
     )
+    if params.precision in PURE:
+        make_pure(model, precision=params.precision, device=device)
+        _check_weights_finite(model, origin=f"{params.pretrained or params.model} in {params.precision}")
     return Encoder(
         model=model,
         tokenizer=tokenizer,
@@ -171,7 +185,7 @@ def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -
         id=identity,
         preprocessing=preprocessing,
         device=device,
-        dtype=AUTOCAST[params.precision],
+        dtype=AUTOCAST.get(params.precision),
         load=partial(load_encoder, params),
     )
 

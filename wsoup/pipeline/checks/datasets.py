@@ -33,6 +33,7 @@ from wsoup.params.inputs import ClassTextFile, DatasetParams
 from wsoup.pipeline.checks.finding import Finding
 from wsoup.pipeline.checks.findings_cache import cached_findings, encoder_inputs
 from wsoup.pipeline.checks.hidden import replaced_by_dvc
+from wsoup.pipeline.checks.published import figure_of
 from wsoup.pipeline.params import Params, covers
 from wsoup.runtime.threads import cores
 from wsoup.search.candidates import gpt_classes
@@ -66,8 +67,12 @@ def _images(name: str, listing: Listing, *, params: Params, deep: bool) -> Itera
         yield Finding("fact", name, fact)
     for fact in thin_classes(listing, params=section, shots=params.fewshot.shots):
         yield Finding("fact", name, fact)
+    n_test = pc.sum(pc.equal(table["split"], "test")).as_py()
+    for fact in figure_of(name, params=params, n_images=n_test, n_classes=len(class_names)):
+        yield Finding("fact", name, fact)
     for line in listing.notes:
-        yield Finding("warning", name, line)
+        # What was taken for what is a fact, what was left out may be a mistake.
+        yield Finding("warning" if line.startswith("left out") else "fact", name, line)
     if section.layout == "imagefolder":
         yield Finding("fact", name, shape_of(section.root).taken_for(section.test_split))
         for line in [*left_out(section.root), *replaced_by_dvc(section.root)]:

@@ -1,7 +1,7 @@
 """Which pretrained weights are on this machine already: without a network a run would end when it asks for others."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,18 @@ def missing_weights(encoder: EncoderParams) -> str | None:
         f"the weights of {encoder.model} / {encoder.pretrained} are not on this machine: the first stage that needs "
         "them downloads them; without a network, name files that you have (encoder.pretrained, encoder.config)"
     )
+
+
+def tags_here(tags: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Which models and tags of open_clip have their weights on this machine."""
+    from wsoup.towers.library import open_clip  # torch: seconds
+
+    here = []
+    for model, tag in tags:
+        source: dict[str, Any] = open_clip.get_pretrained_cfg(model, tag)
+        if source and _is_here(source):
+            here.append((model, tag))
+    return here
 
 
 def _is_here(source: Mapping[str, object]) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from wsoup.base.errors import one_line
+from wsoup.paper.published import own_files
 from wsoup.params.graph import DVC_YAML
 from wsoup.pipeline.checks.finding import Finding, in_order
 from wsoup.pipeline.checks.findings_cache import cached_findings, digest_of, encoder_inputs
@@ -24,7 +25,7 @@ def without_model(params: Params, *, deep: bool) -> list[Finding]:
     if deep or files is None:
         return in_order(_without_model(params, deep=deep))
     sections = params.model_dump(mode="json", by_alias=True)
-    inputs: list[object] = [sections, encoder_inputs(params), files]
+    inputs: list[object] = [sections, encoder_inputs(params), files, own_files()]
     every = cached_findings("files", inputs=inputs, look=lambda: _without_model(params, deep=False))
     return in_order(every)
 

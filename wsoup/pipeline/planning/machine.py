@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from wsoup.runtime.threads import cores
+
 REACHED = 0.7
 """Share of the measured rate of products that towers reach, measured on CPUs."""
 
@@ -57,12 +59,11 @@ def machine_of(device: str | None, *, devices: int = 1, half_precision: bool = F
         rate = sheet_rate(device, half_precision=half_precision)
         memory = DEVICES[device].memory * 2**30
         return Machine(rate, CORES_PER_DEVICE, devices, f"one {device}", memory, is_separate=True)
-    cores = os.cpu_count() or 1
     rate, own_memory = measured()
     if own_memory is not None:
-        return Machine(rate, cores, devices, "its GPU", own_memory, is_separate=True)
+        return Machine(rate, cores(), devices, "its GPU", own_memory, is_separate=True)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return Machine(rate, cores, devices, "this machine", memory, is_separate=False)
+    return Machine(rate, cores(), devices, "this machine", memory, is_separate=False)
 
 
 def sheet_rate(device: str, *, half_precision: bool) -> float:

@@ -93,7 +93,11 @@ class Needs:
             names = store.table_attributes(path)["class_names"]
             n_test = pc.sum(pc.equal(table["split"], "test")).as_py()
             mean_bytes = pc.mean(table["size"]).as_py()
-            return DatasetSize(len(names), n_test, table.num_rows - n_test, mean_bytes)
+            n_train = table.num_rows - n_test
+            # The last run may have had it as a target, without its training images.
+            if params.role == "source" and not n_train:
+                n_train = len(names) * self.params.fewshot.shots * self.n_seeds
+            return DatasetSize(len(names), n_test, n_train, mean_bytes)
         known = paper_dataset(params.layout, dataset=name)
         if known is not None:
             classes = known.n_classes

@@ -28,7 +28,10 @@ def trained(
     method: MethodParams, *, shared: FinetuneParams, towers: Towers, n_seeds: int, classes: int, image_bytes: float
 ) -> Need:
     """Of stage finetune: all seeds of a method, each a shard."""
-    steps = (method.iterations or shared.iterations) * n_seeds
+    trainings = n_seeds
+    if method.select is not None:
+        trainings += n_seeds * len(method.select.learning_rate)
+    steps = (method.iterations or shared.iterations) * trainings
     at_once = min(method.batch_size or shared.batch_size, classes)
     images = steps * at_once
     blocks = trained_blocks(method, towers=towers)

@@ -22,6 +22,8 @@ from wsoup.pipeline.status import BEHIND, reasons
 
 DECODED_BYTES_PER_S = 25e6
 """Bytes of image files that one core decodes and resizes in a second."""
+MOST_DECODING = 16
+"""As in `wsoup.images.workers`: processes that decode for one device."""
 START = 5 / 3600
 """Hours that a stage takes to start, whatever it does."""
 
@@ -48,7 +50,7 @@ def plan(*, device: str | None = None, devices: int = 1) -> tuple[dict[str, Plan
     if device is not None and device not in DEVICES:
         raise ParamsError(f"--device {device}: expected one of {', '.join(DEVICES)}")
     needs = Needs(load_params(PARAMS))
-    half_precision = needs.params.encoder.precision in ("bf16", "fp16")
+    half_precision = needs.params.encoder.precision not in ("fp32", "reference")
     machine = machine_of(device, devices=devices, half_precision=half_precision)
     stages = {}
     for stage, reason in reasons().items():
@@ -69,8 +71,10 @@ def hours(need: Need, machine: Machine) -> float:
 def _shared(need: Need, machine: Machine) -> float:
     """Hours for all shards of a stage on one device, with as many cores for decoding as it has."""
     computing = (need.flops - need.alone) / machine.rate
-    decoding = need.image_bytes / DECODED_BYTES_PER_S / machine.cores
-    return (computing + decoding) / 3600
+    decoding = need.image_bytes / DECODED_BYTES_PER_S / min(machine.cores, MOST_DECODING)
+    # A device computes while the cores decode.
+    both = max(computing, decoding) if machine.is_separate else computing + decoding
+    return both / 3600
 
 
 def too_large(stages: Mapping[str, Planned], *, machine: Machine) -> list[str]:

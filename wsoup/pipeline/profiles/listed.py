@@ -1,13 +1,10 @@
-"""Section datasets for a list of your own images, or for a folder of Hugging Face's Parquet files."""
+"""Section datasets for your own images that are no class folders: a list, shards, a folder with lists."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
-from wsoup.datasets import division, hub, manifest
-from wsoup.datasets.lists import is_list, read_cells
-from wsoup.datasets.tables import splits_of
-from wsoup.datasets.walk import SPLIT_FOLDERS
+from wsoup.datasets import manifest
+from wsoup.datasets.given import given
 from wsoup.params.inputs import DatasetParams
 
 
@@ -25,40 +22,9 @@ class ListedSource(NamedTuple):
     notes: Sequence[str]
 
 
-def is_listed(images: str) -> bool:
-    """Whether this is a list, or such a folder."""
-    if Path(images).is_dir():
-        return bool(hub.shards(Path(images)))
-    return is_list(images) and Path(images).is_file()
-
-
 def source(images: str, *, fraction: float | None, classes: str | None) -> ListedSource:
-    """The source in a list, divided as a folder with the same splits would be.
-
-    Args:
-        images: the list, to which its paths are relative; or the folder.
-        fraction: share of images to test on, if there are no splits; None: half.
-        classes: a file of class names, or None.
-
-    Raises:
-        MissingError, DataError: as the list's reader; no images to learn from; a fraction though there are splits.
-    """
-    place = Path(images).resolve()
-    # DVC watches the list alone: its folder may hold much else.
-    section: dict[str, object] = {"layout": f"manifest:{place}", "watch": str(place), "root": str(place.parent)}
-    if place.is_dir():
-        section = {"layout": "huggingface", "watch": str(place), "verify": True}
-        splits = {*hub.shards(place)}
-    else:
-        splits = {*splits_of(read_cells(place), wanted=SPLIT_FOLDERS)}
-    sides = division.of_splits([name for name in SPLIT_FOLDERS if name in splits], root=images, fraction=fraction)
-    if sides.test_split != "test":
-        section["test_split"] = sides.test_split
-    if sides.test_fraction is not None:
-        section["test_fraction"] = sides.test_fraction
-    if classes is not None:
-        section["class_names"] = classes
-    params = DatasetParams.model_validate({"role": "source", "template": "{}", **section})
+    """The source in a place, see `wsoup.datasets.given.given`, whose arguments and errors are these."""
+    found = given(images, fraction=fraction, classes=classes)
+    params = DatasetParams.model_validate({"role": "source", "template": "{}", **found.section})
     listing = manifest.read_listing("images", params=params)
-    notes = [*listing.notes, sides.note]
-    return ListedSource(section, listing.class_names, [note for note in notes if note])
+    return ListedSource(found.section, listing.class_names, found.notes)

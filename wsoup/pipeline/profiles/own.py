@@ -10,6 +10,7 @@ from wsoup.base.errors import DataError, ParamsError
 from wsoup.base.folder_names import changes, proposed
 from wsoup.datasets import division, folder, roles
 from wsoup.datasets.division import Sides
+from wsoup.datasets.given import is_given
 from wsoup.datasets.left_out import left_out
 from wsoup.datasets.listing import Listing
 from wsoup.datasets.shape import shape_of
@@ -66,7 +67,7 @@ def own(
         MissingError, DataError: no such folder, no training images, or more than one source.
         ParamsError: a value that params.yaml would refuse.
     """
-    if listed.is_listed(images):
+    if is_given(images):
         return _of_list(images, encoder=encoder, fraction=test_fraction, classes=classes, names_file=names_file)
     roots = _named(_image_roots(images))
     source, source_root = next(iter(roots.items()))
@@ -91,7 +92,7 @@ def own(
 def _of_list(
     images: str, *, encoder: Mapping[str, Any], fraction: float | None, classes: str | None, names_file: Path | None
 ) -> Profile:
-    """`own` for a list, or a folder of the hub's Parquet files, which is the source and has no targets."""
+    """`own` for a list, shards, or a folder with lists, which is the source and has no targets."""
     classes_file = None if classes is None else _absolute(classes)
     source = listed.source(images, fraction=fraction, classes=classes_file)
     names = dict(zip(source.class_names, proposed(source.class_names), strict=True))

@@ -1,0 +1,390 @@
+"""Data as it is distributed gives the classes, splits and shots of the same photos in class folders."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+
+import forms
+import numpy as np
+import pytest
+from PIL import Image
+
+from wsoup.base.errors import DataError
+from wsoup.core.prompts import clean_class_name
+from wsoup.datasets import manifest, webdataset
+from wsoup.datasets.given import given, is_given
+from wsoup.disk.files import read_bytes
+from wsoup.images.decode import load_rgb
+from wsoup.params.inputs import DatasetParams
+from wsoup.params.reading import parse_yaml
+from wsoup.photos.files import find_photos
+from wsoup.photos.labelled import LabelledPhotos, look
+from wsoup.pipeline.params import parse_params
+from wsoup.pipeline.profiles import own as profile_own
+
+NAMES = ("ant", "bee", "red_fox")
+
+
+def picture(shade: int) -> bytes:
+    """A photo that differs from those of other numbers."""
+    pixels = np.random.default_rng(shade).integers(256, size=(9, 9, 3), dtype=np.uint8)
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def photos() -> forms.Photos:
+    """Six photos of each class to learn from, and four to test on."""
+    found: dict[str, list[tuple[str, bytes]]] = {"train": [], "test": []}
+    for split, number in (("train", 6), ("test", 4)):
+        for name in NAMES:
+            found[split] += [(name, picture(len(found["train"] + found["test"]) + i)) for i in range(number)]
+    return found
+
+
+def tried(root: Path, **choices: object) -> LabelledPhotos:
+    return look(str(root), **({"shots": 3, "seed": 1, "template": "a {}.", "classes": None} | choices))
+
+
+def facts(found: LabelledPhotos) -> tuple[object, ...]:
+    """Class names, and the photos to learn from and to test on with their labels, by content."""
+    digests = [hashlib.sha256(read_bytes(path)).hexdigest() for path in found.paths]
+    labelled = list(zip(digests, found.labels.tolist(), strict=True))
+    return found.class_names, sorted(labelled[: found.n_train]), sorted(labelled[found.n_train :])
+
+
+def in_params(root: Path) -> tuple[list[str], list[tuple[str, int, str, list[int]]]]:
+    """Class names and the manifest's images by content, as `profile own` sets the pipeline up."""
+    text = profile_own.own(str(root), encoder={"pretrained": "openai"}).text
+    params = parse_params(parse_yaml(text, origin="profile"), origin="profile")
+    section = params.datasets[params.source]
+    listing = manifest.read_listing("mine", params=section)
+    built = manifest.build(listing, name="mine", params=section, shots=3, seeds=[1, 2])
+    rows = built.table.select(["digest", "label", "split", "seeds"]).to_pylist()
+    return listing.class_names, sorted(tuple(row.values()) for row in rows)
+
+
+@pytest.mark.parametrize("form", forms.FORMS)
+def test_each_form_gives_what_class_folders_give(in_tmp: Path, photos: forms.Photos, form: str) -> None:
+    folders = forms.folders(Path("folders"), photos)
+    root = forms.FORMS[form](Path("mine"), photos)
+    assert is_given(str(root))
+    assert not is_given(str(folders))
+    found = tried(root)
+    assert facts(found) == facts(tried(folders))
+    assert in_params(root) == in_params(folders)
+    assert any(word in " ".join(found.notes) for word in ("WebDataset", " is train", "is taken for the class"))
+    for path in found.paths[:3]:
+        assert load_rgb(path).size == (9, 9)
+
+
+@pytest.mark.parametrize("form", ["lists from 1", "labels.csv"])
+def test_the_list_itself_may_be_named(in_tmp: Path, photos: forms.Photos, form: str) -> None:
+    root = forms.FORMS[form](Path("mine"), photos)
+    (file, *_) = [path for path in sorted(root.iterdir()) if path.suffix in (".txt", ".csv")]
+    assert facts(tried(file)) == facts(tried(root))
+    assert in_params(file) == in_params(root)
+
+
+@pytest.mark.parametrize("form", ["webdataset", "metadata.csv", "labels.csv", "coco"])
+def test_photos_to_classify_have_the_labels_of_such_a_form(in_tmp: Path, photos: forms.Photos, form: str) -> None:
+    root = forms.FORMS[form](Path("mine"), photos)
+    found, line = find_photos([str(root)])
+    assert len(found) == 30
+    said = [photo.said for photo in found]
+    assert {*said} == ({"0", "1", "2"} if form == "webdataset" else {*NAMES})
+    assert "decode" not in line
+
+
+def test_undivided_photos_are_divided_by_their_digests_in_each_form(in_tmp: Path, photos: forms.Photos) -> None:
+    """FiftyOne's form, a map of files, and shards in one folder."""
+    rows = forms.flat(Path("fiftyone/data"), photos["train"])
+    labels = {path.removesuffix(".png"): NAMES.index(name) for path, name in rows}
+    Path("fiftyone/labels.json").write_text(json.dumps({"classes": NAMES, "labels": labels}))
+    forms.flat(Path("map"), photos["train"])
+    Path("map/classes.json").write_text(json.dumps({f"x{path[1:4]}-map.png": name for path, name in rows}))
+    forms.webdataset(Path("shards"), {"train": photos["train"]})
+    Path("shards/train").rename("shards/x")
+    for path in Path("shards/x").iterdir():
+        path.rename(Path("shards") / path.name)
+    Path("shards/x").rmdir()
+    for name, data in photos["train"]:
+        place = Path("folders", name)
+        place.mkdir(parents=True, exist_ok=True)
+        (place / f"{len([*place.iterdir()])}.png").write_bytes(data)
+    expected = facts(tried(Path("folders")))
+    for root in ("fiftyone", "map", "shards"):
+        found = tried(Path(root))
+        assert facts(found) == expected, root
+        assert any("has no train/ and test/: about 50 %" in note for note in found.notes)
+
+
+def test_class_folders_come_first(in_tmp: Path, photos: forms.Photos) -> None:
+    root = forms.folders(Path("mine"), photos)
+    forms.write_csv(root / "train/metadata.csv", ("file_name", "label"), [("ant/000.png", "another")])
+    forms.write_csv(root / "labels.csv", ("path", "label"), [("train/ant/000.png", "another")])
+    (root / "all.tar").write_bytes(b"PK")
+    assert not is_given(str(root))
+    assert tried(root).class_names == [clean_class_name(name) for name in NAMES]
+
+
+def test_parts_of_a_dataset_are_no_classes_where_a_list_names_these(in_tmp: Path, photos: forms.Photos) -> None:
+    rows = []
+    for part, of_part in (("images_part_1", photos["train"]), ("images_part_2", photos["test"])):
+        rows += [(path.removesuffix(".png"), name) for path, name in forms.flat(Path("mine", part), of_part)]
+    forms.write_csv(Path("mine/metadata.csv"), ("image_id", "dx"), rows)
+    assert tried(Path("mine")).class_names == [clean_class_name(name) for name in NAMES]
+
+
+# ------------------------------------------------------------------------------------------------------------ lists
+
+
+def listed(root: Path, text: str, *, file: str = "labels.csv", names: str = "a b c d") -> Path:
+    """A list beside photos in a folder of their own."""
+    (root / "photos").mkdir(parents=True, exist_ok=True)
+    for name in names.split():
+        shutil.copy(__file__, root / f"photos/{name}.jpg")
+    (root / file).write_text(text)
+    return root / file
+
+
+@pytest.mark.parametrize(
+    ("text", "classes", "note"),
+    [
+        ("id,breed\na,cat\nb,dog\nc,cat\nd,dog\n", ["cat", "dog"], "column 'breed' is taken for the class"),
+        ("Image,Id\na.jpg,w1\nb.jpg,w2\nc.jpg,w1\nd.jpg,w2\n", ["w1", "w2"], "column 'Id' is taken for the class"),
+        ("subject,classname,img\np1,c0,a.jpg\np2,c1,b.jpg\np3,c0,c.jpg\np4,c1,d.jpg\n", ["c0", "c1"], "by their names"),
+        ("image_id;kind\na;x\nb;y\nc;x\nd;y\n", ["x", "y"], "column 'kind' is taken for the class"),
+        ("image,is_cat,is_dog\na,1,0\nb,0,1\nc,1.0,0\nd,0,1.0\n", ["is cat", "is dog"], "that holds its 1: 'is_cat'"),
+        ("id,species,species_id\na,cat,1\nb,dog,2\nc,cat,1\nd,dog,2\n", ["cat", "dog"], "column 'species' is taken"),
+    ],
+)
+def test_lists_of_competitions(in_tmp: Path, text: str, classes: list[str], note: str) -> None:
+    file = listed(in_tmp / "data", text)
+    found = given(str(file), fraction=None, classes=None)
+    assert found.listing.class_names == classes
+    assert found.listing.splits["test"].paths == [f"photos/{name}.jpg" for name in "abcd"]
+    assert any(note in line for line in found.notes), found.notes
+
+
+def test_numbers_are_named_by_the_json_file_beside_the_list(in_tmp: Path) -> None:
+    file = listed(in_tmp, "image_id,label\na.jpg,0\nb.jpg,1\nc.jpg,1\nd.jpg,0\n", file="train.csv")
+    (in_tmp / "label_num_to_disease_map.json").write_text('{"0": "blight", "1": "mosaic"}')
+    found = given(str(file), fraction=None, classes=None)
+    assert found.listing.class_names == ["blight", "mosaic"]
+    assert "label_num_to_disease_map.json names the classes" in found.notes
+    (in_tmp / "label_num_to_disease_map.json").write_text('{"rust": 0, "scab": 1}')
+    assert given(str(file), fraction=None, classes=None).listing.class_names == ["rust", "scab"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("id,breed,species\na,cat,x\nb,dog,y\n", "columns 'breed', 'species' may all be the class; call the right one"),
+        ("id,one,two\na,x,s\nb,y,t\nc,x,s\nd,y,t\n", "columns 'one', 'two' may all be the class; call the right one"),
+        ("filename,cat,dog\na.jpg,1,0\nb.jpg,1,1\n", "row 2 is of 2 classes, 'cat', 'dog': its columns of ones"),
+        ("filename,cat,dog\na.jpg,0,0\nb.jpg,0,1\n", "row 1 is of no class: its columns of ones and zeros"),
+    ],
+)
+def test_lists_that_may_mean_two_things_are_refused(in_tmp: Path, text: str, message: str) -> None:
+    file = listed(in_tmp, text)
+    with pytest.raises(DataError, match=message):
+        given(str(file), fraction=None, classes=None)
+
+
+def test_two_files_that_fit_a_name_are_refused_with_both(in_tmp: Path) -> None:
+    file = listed(in_tmp, "id,breed\na,cat\nb,dog\nc,cat\nd,dog\n")
+    shutil.copytree("photos", "again")
+    with pytest.raises(DataError, match=r"'a' may be 'again/a.jpg', 'photos/a.jpg'"):
+        given(str(file), fraction=None, classes=None)
+
+
+def test_two_lists_in_a_folder_are_refused_with_both(in_tmp: Path) -> None:
+    text = "id,breed\na,cat\nb,dog\nc,cat\nd,dog\n"
+    listed(in_tmp / "data", text)
+    listed(in_tmp / "data", text, file="train.csv")
+    with pytest.raises(DataError, match=r"holds several lists of images with classes, 'labels.csv', 'train.csv'; name"):
+        is_given("data")
+
+
+@pytest.mark.parametrize(
+    ("held", "message"),
+    [
+        ({"images": [], "annotations": []}, "is no list of images; expected objects"),
+        ({"images": [{"id": 1}], "annotations": [], "categories": []}, "a part of its form is missing"),
+        (
+            {
+                "images": [{"id": 1, "file_name": "a.jpg"}],
+                "annotations": [{"image_id": 1, "category_id": 1}, {"image_id": 1, "category_id": 2}],
+                "categories": [{"id": 1, "name": "cat"}, {"id": 2, "name": "dog"}],
+            },
+            "image 'a.jpg' has annotations of 2 categories, 'cat', 'dog'",
+        ),
+        ({"labels": {"a": ["x", "y"]}}, "'a' has 2 labels; images of one class each are read"),
+        ([1, 2], "row 1 is not an object"),
+        ([{"url": "x"}], "column path is missing beside 'url'"),
+    ],
+)
+def test_json_that_is_no_list_of_one_class_each(in_tmp: Path, held: object, message: str) -> None:
+    file = listed(in_tmp, json.dumps(held), file="x.json")
+    with pytest.raises(DataError, match=message):
+        given(str(file), fraction=None, classes=None)
+
+
+def test_images_of_coco_without_annotation_are_counted(in_tmp: Path) -> None:
+    images = [{"id": i, "file_name": f"{name}.jpg"} for i, name in enumerate("abcd")]
+    boxes = [{"image_id": i, "category_id": i % 2} for i in range(3)]
+    held = {"images": images, "annotations": boxes, "categories": [{"id": i, "name": f"c{i}"} for i in range(2)]}
+    found = given(str(listed(in_tmp, json.dumps(held), file="x.json")), fraction=None, classes=None)
+    assert "left out, without annotation: 1 images, such as d.jpg" in found.notes
+
+
+def test_lists_of_splits_that_share_photos_say_so(in_tmp: Path, photos: forms.Photos) -> None:
+    root = forms.split_lists(Path("mine"), photos)
+    with (root / "photo_test_kfold.txt").open("a") as file:
+        file.write((root / "photo_train_kfold.txt").read_text())
+    assert any("18 paths lie in the lists of train and of test, such as" in note for note in tried(root).notes)
+
+
+def test_lists_beside_the_folder_of_their_photos(in_tmp: Path, photos: forms.Photos) -> None:
+    """PACS keeps its lists in a folder of their own."""
+    forms.split_lists(Path("pacs/pacs_data"), photos)
+    Path("pacs/pacs_label").mkdir()
+    for file in Path("pacs/pacs_data").glob("*.txt"):
+        file.rename(Path("pacs/pacs_label") / file.name)
+    folders = forms.folders(Path("folders"), photos)
+    assert facts(tried(Path("pacs/pacs_label/photo_train_kfold.txt"))) == facts(tried(folders))
+
+
+def test_a_folder_of_numbered_files_is_refused_with_the_command_that_lists_its_classes(in_tmp: Path) -> None:
+    root = Path("my photos")
+    root.mkdir()
+    for name in ("dog", "guinea pig", "cat"):
+        for number in range(4):
+            (root / f"{name}_{number:03d}.png").write_bytes(picture(number + 50 * len(name)))
+    for refused in (lambda: tried(root), lambda: profile_own.own(str(root), encoder={"pretrained": "openai"})):
+        with pytest.raises(DataError, match="names of its photos show 3 classes, 'cat', 'dog', 'guinea pig'") as caught:
+            refused()
+    command = str(caught.value).split("write a list, ")[1].split(", and name ")[0]
+    subprocess.run(["bash", "-c", command], check=True)
+    assert tried(root / "list.csv").class_names == ["cat", "dog", "guinea pig"]
+
+
+@pytest.mark.parametrize("names", [("IMG_1.png", "IMG_2.png"), ("a.png", "b.png"), ("a_1.png", "b_1.png")])
+def test_names_that_show_no_classes_are_not_proposed(in_tmp: Path, names: tuple[str, ...]) -> None:
+    Path("photos").mkdir()
+    for name in names:
+        Path("photos", name).touch()
+    with pytest.raises(DataError, match="has no class folders; expected photos/train/<class>/<image>"):
+        tried(Path("photos"))
+
+
+# ------------------------------------------------------------------------------------------------------- WebDataset
+
+
+def test_a_layout_in_params_reads_shards(in_tmp: Path, photos: forms.Photos) -> None:
+    forms.webdataset(Path("mine"), photos)
+    section = DatasetParams(role="xd", layout="webdataset", watch="mine", template="a {}.")
+    listing = manifest.read_listing("mine", params=section)
+    assert [*listing.splits] == ["test"]
+    assert listing.splits["test"].paths[0].startswith("test/0.tar/s0000000.png@")
+
+
+def shard(root: Path, *files: tuple[str, bytes], names: str | None = "cat\ndog\n") -> Path:
+    """A folder with one shard of files."""
+    (root / "test").mkdir(parents=True, exist_ok=True)
+    with tarfile.open(root / "test/0.tar", "w") as tar:
+        for name, data in files:
+            forms.put(tar, name, data)
+    if names is not None:
+        (root / "classnames.txt").write_text(names)
+    return root
+
+
+def sample(key: str, label: str, *, kind: str = "cls") -> list[tuple[str, bytes]]:
+    return [(f"{key}.png", picture(hash(key) % 999)), (f"{key}.{kind}", label.encode())]
+
+
+@pytest.mark.parametrize("kind", ["cls", "txt", "json"])
+@pytest.mark.parametrize(("one", "two"), [("0", "1"), ("cat", "dog")])
+def test_labels_may_be_numbers_or_names_in_any_of_three_files(in_tmp: Path, kind: str, one: str, two: str) -> None:
+    texts = (one, two) if kind != "json" else tuple(json.dumps({"label": text, "width": 9}) for text in (one, two))
+    files = [file for i in range(8) for file in sample(f"k{i}", texts[i % 2], kind=kind)]
+    root = shard(Path("mine"), *files)
+    found = tried(root)
+    assert found.class_names == ["cat", "dog"]
+    assert len(found.paths) == 8
+
+
+def test_names_need_no_list_of_classes_and_keys_may_lie_in_folders(in_tmp: Path) -> None:
+    files = [file for i in range(8) for file in sample(f"./a.b/k{i}", ("owl", "bee")[i % 2])]
+    root = shard(Path("mine"), *files, ("more.txt", b"note"), ("__MACOSX/._k.png", b"x"), names=None)
+    assert tried(root).class_names == ["bee", "owl"]
+
+
+@pytest.mark.parametrize(
+    ("files", "names", "message"),
+    [
+        ([*sample("k1", "0"), ("k2.png", b"x")], "cat\ndog\n", r"test/0.tar: image 'k2' has no label; expected k2.cls"),
+        ([*sample("k1", "0"), *sample("k2", "7")], "cat\ndog\n", r"k2.png@.*has label 7, out of range for 2 classes"),
+        ([*sample("k1", "0"), *sample("k2", "1")], None, r"labels are numbers, such as '0', and no classnames.txt"),
+        ([*sample("k1", "cat"), *sample("k2", "emu")], "cat\ndog\n", r"k2.png@.*class 'emu' is not in the list"),
+        ([("k.png", b"x"), ("k.jpg", b"x"), ("k.cls", b"0")], "cat\ndog\n", r"'k' has two images, .png and .jpg; keep"),
+        ([("k.png", b"x"), ("k.json", b"{")], "cat\ndog\n", r"'k.json' is no label"),
+        ([("k.cls", b"0")], "cat\ndog\n", r"its shards hold no images that are decoded; expected KEY.jpg and KEY.cls"),
+        (
+            [file for i in range(6) for file in sample(f"k{i}", f"a photo of thing {i}", kind="txt")],
+            None,
+            r"6 images have 6 texts, such as 'a photo of thing 0': these are captions and not classes",
+        ),
+    ],
+)
+def test_shards_that_cannot_be_meant_say_which_key(
+    in_tmp: Path, files: list[tuple[str, bytes]], names: str | None, message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        tried(shard(Path("mine"), *files, names=names))
+
+
+def test_a_shard_that_is_cut_off_or_missing_is_named(in_tmp: Path, photos: forms.Photos) -> None:
+    root = forms.webdataset(Path("mine"), photos)
+    whole = (root / "train/1.tar").read_bytes()
+    (root / "train/1.tar").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(DataError, match=r"train/1.tar is no whole tar archive after 's000000\d\.\w+' \(it "):
+        tried(root)
+    (root / "train/1.tar").unlink()
+    with pytest.raises(DataError, match=r"train/nshards.txt says '4', and .*train holds 3 shards; download those"):
+        tried(root)
+    (root / "train/1.tar.gz").touch()
+    with pytest.raises(DataError, match="holds compressed shards, and shards are read by offset; uncompress them"):
+        tried(root)
+
+
+def test_images_of_other_kinds_are_counted(in_tmp: Path) -> None:
+    files = [file for i in range(8) for file in sample(f"k{i}", str(i % 2))]
+    found = tried(shard(Path("mine"), *files, ("k9.heic", b"x"), ("k9.cls", b"0")))
+    assert "left out, convert them to .jpg: 1 .heic; no photos: 1 .cls" in found.notes
+
+
+def test_shards_are_divided_by_words_in_their_names(in_tmp: Path, photos: forms.Photos) -> None:
+    forms.webdataset(Path("parts"), photos)
+    Path("mine").mkdir()
+    for path in Path("parts").glob("*/*.tar"):
+        path.rename(Path("mine") / f"pets-{path.parent.name}-{int(path.stem):06d}.tar")
+    Path("parts/classnames.txt").rename("mine/classnames.txt")
+    assert facts(tried(Path("mine"))) == facts(tried(forms.folders(Path("folders"), photos)))
+
+
+def test_the_templates_of_shards_become_those_of_the_dataset(in_tmp: Path, photos: forms.Photos) -> None:
+    root = forms.webdataset(Path("mine"), photos)
+    (root / webdataset.TEMPLATES).write_text("a photo of a {c}.\na picture of the {c}.\n")
+    text = profile_own.own(str(root), encoder={"pretrained": "openai"}).text
+    params = parse_params(parse_yaml(text, origin="profile"), origin="profile")
+    assert params.datasets["mine"].templates == str((root / webdataset.TEMPLATES).resolve())

@@ -1,0 +1,59 @@
+"""Files that a list names by less than their path: without an ending, or without the folder that they lie in."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from wsoup.base.errors import DataError
+from wsoup.datasets.left_out import files_in
+from wsoup.datasets.listing import some
+from wsoup.datasets.photo_files import is_photo
+from wsoup.disk.files import shown
+
+
+def found_below(root: str, paths: Sequence[str], *, origin: str) -> tuple[list[str], str]:
+    """The paths of listed files below a folder, and a line on how they were found.
+
+    Where the first path is there, all stay as they are. A path that no file fits stays, too, for whoever reads it to
+    say that it is missing.
+
+    Args:
+        root: the folder.
+        paths: of N files, with forward slashes.
+        origin: what lists them, for the message.
+
+    Raises:
+        DataError: two files fit a path.
+    """
+    if not paths or os.path.lexists(os.path.join(root, paths[0])):
+        return list(paths), ""
+    by_name = _by_name(root, names={path.rpartition("/")[2] for path in paths})
+    found = []
+    for path in paths:
+        candidates = [each for each in by_name.get(path.rpartition("/")[2], ()) if _fits(each, path)]
+        if len(candidates) > 1:
+            raise DataError(
+                f"{origin}: {shown(path)!r} may be {some(candidates[:2])}; give paths that only one file has"
+            )
+        found.append(candidates[0] if candidates else path)
+    if found == list(paths):
+        return found, ""
+    i = next(i for i, path in enumerate(paths) if found[i] != path)
+    return found, f"files are found by their names: {shown(paths[i])!r} is {shown(found[i])!r}"
+
+
+def _by_name(root: str, *, names: set[str]) -> dict[str, list[str]]:
+    """Files below a folder, relative to it, by their whole name and by that without ending, if it is asked for."""
+    by_name: dict[str, list[str]] = {}
+    for file in files_in(root):
+        name = os.path.basename(file)
+        for spelling in {name, os.path.splitext(name)[0]} & names:
+            if spelling == name or is_photo(file):
+                by_name.setdefault(spelling, []).append(Path(file).relative_to(root).as_posix())
+    return by_name
+
+
+def _fits(file: str, path: str) -> bool:
+    """Whether a file's path ends as a listed one does, its ending left aside if that has none."""
+    bare = os.path.splitext(file)[0]
+    return any(f"/{each}".endswith(f"/{path}") for each in (file, bare))

@@ -1,0 +1,137 @@
+"""Lists in JSON files: a line or an object for each image, a map from files to classes, COCO's and FiftyOne's forms."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from wsoup.base.errors import DataError
+from wsoup.datasets.cells import EXPECTED, Cells, no_path, roles_of
+from wsoup.datasets.listing import some
+from wsoup.disk.files import read_text, shown
+
+FORMS = (
+    "objects with a path and a label, {file: class}, COCO's images, annotations and categories, or FiftyOne's labels"
+)
+COLUMNS = ("path", "label")
+
+
+def read_json_cells(path: Path) -> Cells:
+    """Read a .json, .jsonl or .ndjson file; raises as `wsoup.datasets.lists.read_cells`."""
+    origin = str(path)
+    if path.suffix.lower() != ".json":
+        return _of_objects(_lines(path), origin=origin)
+    try:
+        held = json.loads(read_text(path))
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{origin} is not JSON ({error}); save it again") from None
+    if isinstance(held, list):
+        return _of_objects(held, origin=origin)
+    if isinstance(held, dict) and {"images", "annotations", "categories"} <= held.keys():
+        return _of_form(_coco, held, origin=origin)
+    if isinstance(held, dict) and isinstance(held.get("labels"), dict):
+        return _of_form(_fiftyone, held, origin=origin)
+    if isinstance(held, dict) and held and all(isinstance(value, str | int) for value in held.values()):
+        return _cells({name: _text(value) for name, value in held.items()}, origin=origin)
+    raise DataError(f"{origin} is no list of images; expected {FORMS}")
+
+
+def _lines(path: Path) -> list[object]:
+    """The value on each line that is not blank."""
+    values = []
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
+        if line.strip():
+            try:
+                values.append(json.loads(line))
+            except (ValueError, RecursionError) as error:
+                raise DataError(f"{path}, line {number}: {error}; expected one JSON object on each line") from None
+    return values
+
+
+def _text(value: object) -> str:
+    """A cell as a CSV file would have it."""
+    if value is None:
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value).strip()
+
+
+def _of_objects(rows: Sequence[object], *, origin: str) -> Cells:
+    """A list with an object for each image; what is no text or number in one is not read."""
+    columns: dict[str, list[str]] = {}
+    for number, row in enumerate(rows):
+        if not isinstance(row, dict):
+            raise DataError(f"{origin}, row {number + 1:,} is not an object; expected {EXPECTED}")
+        for name, value in row.items():
+            if not isinstance(value, dict | list):
+                cells = columns.setdefault(name, [])
+                cells += [""] * (number - len(cells))
+                # Of a key that is there twice JSON keeps the last.
+                cells.append(_text(value))
+    for cells in columns.values():
+        cells += [""] * (len(rows) - len(cells))
+    roles = roles_of(columns, origin=origin)
+    if roles.path is None:
+        raise DataError(no_path([*columns], origin=origin))
+    return Cells(origin, columns, columns[roles.path], roles)
+
+
+def _cells(class_of: Mapping[str, str], *, origin: str, names: Sequence[str] = (), note: str = "") -> Cells:
+    """A list of the class of each file."""
+    columns = dict(zip(COLUMNS, ([*class_of], [*class_of.values()]), strict=True))
+    notes = [note] if note else []
+    return Cells(origin, columns, columns["path"], roles_of(columns, origin=origin), names, notes)
+
+
+Form = Callable[[Mapping[str, Any], str], Cells]
+
+
+def _of_form(form: Form, held: Mapping[str, Any], *, origin: str) -> Cells:
+    """A list in a form whose parts may be missing."""
+    try:
+        return form(held, origin)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(
+            f"{origin}: a part of its form is missing or of another kind ({error!r}); expected {FORMS}"
+        ) from None
+
+
+def _coco(held: Mapping[str, Any], origin: str) -> Cells:
+    """COCO's form, in which each image has annotations of one category."""
+    name_of = {each["id"]: _text(each["name"]) for each in held["categories"]}
+    classes_of: dict[object, set[str]] = {}
+    for each in held["annotations"]:
+        classes_of.setdefault(each["image_id"], set()).add(name_of[each["category_id"]])
+    class_of = {}
+    without = []
+    for image in held["images"]:
+        file = image["file_name"]
+        names = sorted(classes_of.get(image["id"], ()))
+        if len(names) > 1:
+            raise DataError(
+                f"{origin}: image {shown(file)!r} has annotations of {len(names)} categories, {some(names)}; images "
+                "of one class each are read: leave it out, or crop it"
+            )
+        if names:
+            class_of[file] = names[0]
+        else:
+            without.append(file)
+    note = f"left out, without annotation: {len(without):,} images, such as {shown(without[0])}" if without else ""
+    return _cells(class_of, origin=origin, note=note)
+
+
+def _fiftyone(held: Mapping[str, Any], origin: str) -> Cells:
+    """FiftyOne's form: the class, or its position in ``classes``, by the file's name without ending."""
+    classes = held.get("classes") or []
+    class_of = {}
+    for file, label in held["labels"].items():
+        one = label[0] if isinstance(label, list) and len(label) == 1 else label
+        if isinstance(one, dict):
+            one = one["label"]
+        if isinstance(one, list):
+            raise DataError(f"{origin}: {shown(file)!r} has {len(one)} labels; images of one class each are read")
+        class_of[file] = classes[one] if isinstance(one, int) and classes else _text(one)
+    return _cells(class_of, origin=origin)
