@@ -472,3 +472,23 @@ def test_a_folder_that_is_missing_is_named_first(in_tmp):
     code, _, errors = run("profile", "paper", "--data-root", "/nope")
     assert code == 1
     assert errors.startswith("error: --data-root /nope is not a folder; name the one with CoOp's dataset folders")
+
+
+def test_cupls_folder_makes_its_row_for_every_dataset_that_it_has(in_tmp) -> None:
+    """ImageNet's file is also that of its shifts; a file of pairs beside a file is taken with it."""
+    folder = Path("gpt/cupl")
+    folder.mkdir(parents=True)
+    for name in ("imagenet_prompts_full.json", "cars_prompts_full.json", "cars_prompts_full.names.txt"):
+        (folder / name).write_text("{}")
+    text = Paper("/data", gpt_descriptors="gpt", sentences="gpt/cupl").text()
+    datasets = yaml.safe_load(text)["datasets"]
+    given = {name: dataset["sentences"] for name, dataset in datasets.items() if "sentences" in dataset}
+    assert given.pop("stanford_cars") == "gpt/cupl/cars_prompts_full.json"
+    assert set(given.values()) == {"gpt/cupl/imagenet_prompts_full.json"}
+    assert set(given) == {"imagenet", "imagenetv2", "imagenet_sketch", "imagenet_a", "imagenet_r"}
+    assert datasets["stanford_cars"]["names"] == "gpt/cupl/cars_prompts_full.names.txt"
+    assert "names" not in datasets["imagenet"]
+    with pytest.raises(ParamsError, match="--sentences elsewhere must lie in the folder of --gpt-descriptors"):
+        Paper("/data", gpt_descriptors="gpt", sentences="elsewhere").text()
+    with pytest.raises(ParamsError, match="has none of CuPL's files, such as cars_prompts_full"):
+        Paper("/data", sentences="gpt").text()

@@ -9,7 +9,14 @@ from project import ROOT
 from wsoup.core.modes import WEIGHINGS
 from wsoup.params.section import parse
 from wsoup.report.load import RunParams
-from wsoup.report.what_rows_are import about_head, about_method, about_soup, about_texts, about_weights
+from wsoup.report.what_rows_are import (
+    about_head,
+    about_method,
+    about_soup,
+    about_templates,
+    about_texts,
+    about_weights,
+)
 from wsoup.search.grow.kind import AnySoup
 from wsoup.search.grow.sample import SampleSoup
 
@@ -47,3 +54,16 @@ def test_what_was_trained_and_on_which_texts():
 @pytest.mark.parametrize("way", WEIGHINGS)
 def test_each_way_of_weighing_texts_is_said(way):
     assert about_weights(way).startswith("weighed ")
+
+
+def test_rows_of_templates_say_where_they_are_from():
+    raw = yaml.safe_load((ROOT / "data/profiles/demo.yaml").read_text())
+    raw["evaluate"]["templates"] = {"openai7": "openai7", "mine": "mine.txt"}
+    raw["datasets"]["counts"]["templates"] = "counts.txt"
+    params = parse(RunParams, raw, origin="demo.yaml")
+    rows = {row.label: about_templates(row.key, params=params) for row in params.template_rows}
+    assert rows == {
+        "OpenAI's 7 templates": "chosen by OpenAI from the 80, on ImageNet",
+        "Templates mine": "mine.txt",
+        "Templates of each dataset": "as 1 of 8 datasets bring them, of 7 without any the template alone",
+    }

@@ -136,4 +136,5 @@ def in_words(pairs: Pairs) -> str:
         return f"{said}; nothing is left to do"
     listed = ", ".join(repr(doubt.class_name) for doubt in pairs.doubtful[:NEAREST])
     more = ", ..." if len(pairs.doubtful) > NEAREST else ""
-    return f"{said}, {len(pairs.doubtful)} are doubtful ({listed}{more}): decide on them in the file"
+    verb = "is" if len(pairs.doubtful) == 1 else "are"
+    return f"{said}, {len(pairs.doubtful)} {verb} doubtful ({listed}{more}): decide on them in the file"
