@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from benchmarks.heads.folders import lifted, only
 from benchmarks.heads.photos import PhotoSet
 from wsoup.core.class_texts import normalize
 from wsoup.core.draws import named_generator
@@ -145,19 +146,8 @@ def _shares(kind: str, *, n_classes: int, generator: np.random.Generator) -> np.
 
 def every_other(photos: PhotoSet, *, first: int) -> PhotoSet:
     """Photos of every other class, from the first or the second on."""
-    n_classes = len(photos.class_names)
-    kept = torch.arange(first, n_classes, 2)
-    labels = torch.full((n_classes,), -1)
-    labels[kept] = torch.arange(len(kept))
-    new_labels = labels[photos.labels]
-    there = new_labels >= 0
-    return replace(
-        photos,
-        class_names=photos.class_names[first::2],
-        features=photos.features[there],
-        labels=new_labels[there],
-        texts={row: texts[kept] for row, texts in photos.texts.items()},
-    )
+    classes = np.arange(first, len(photos.class_names), 2)
+    return replace(only(photos, classes=classes), name=photos.name)
 
 
 def together(sets: Sequence[PhotoSet]) -> PhotoSet:
@@ -175,14 +165,9 @@ def in_cone(pile: Pile, *, length: float) -> Pile:
 
     Both are normalised again and the scale is larger, so that the texts' own logits stay.
     """
-    n_images = len(pile.features)
-    zeros = torch.zeros(n_images, 1)
-    features = torch.cat([pile.features, torch.full((n_images, 1), length), zeros], dim=1)
-    constants = torch.tensor([[0.0], [length]]).expand(2, pile.texts.shape[1])
-    texts = torch.cat([pile.texts, constants])
     return replace(
         pile,
-        features=normalize(features),
-        texts=normalize(texts.T).T.contiguous(),
+        features=lifted(pile.features, cone=length, axis=0),
+        texts=lifted(pile.texts.T, cone=length, axis=1).T.contiguous(),
         logit_scale=pile.logit_scale * (1 + length**2),
     )

@@ -92,8 +92,8 @@ def folders(
         n_classes = len(photos.class_names)
         for size in [size for size in SIZES if size < n_classes] + [n_classes]:
             classes = np.sort(named_generator(photos.name, size, draw).permutation(n_classes)[:size])
-            part = _only(photos, classes=classes)
-            styles = [_only(other, classes=classes) for other in others]
+            part = only(photos, classes=classes)
+            styles = [only(other, classes=classes) for other in others]
             for shots, equal in product(SHOTS, (True, False)):
                 for folder, cone in product(_divided(part, styles=styles, shots=shots, equal=equal, draw=draw), cones):
                     yield in_cone(folder, cone=cone)
@@ -112,12 +112,12 @@ def in_cone(folder: Folder, *, cone: float) -> Folder:
 
     def photos(of: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         features, labels = of
-        return _lifted(features, cone=cone, axis=0), labels
+        return lifted(features, cone=cone, axis=0), labels
 
     return replace(
         folder,
         kind=replace(folder.kind, cone=cone),
-        texts={row: _lifted(texts, cone=cone, axis=1) for row, texts in folder.texts.items()},
+        texts={row: lifted(texts, cone=cone, axis=1) for row, texts in folder.texts.items()},
         shown=photos(folder.shown),
         held_out=photos(folder.held_out),
         fresh=photos(folder.fresh),
@@ -126,14 +126,14 @@ def in_cone(folder: Folder, *, cone: float) -> Folder:
     )
 
 
-def _lifted(vectors: Tensor, *, cone: float, axis: int) -> Tensor:
+def lifted(vectors: Tensor, *, cone: float, axis: int) -> Tensor:
     """Vectors (N, D) with two more numbers, c on the axis and 0 on the other, and of length 1 again: (N, D + 2)."""
     further = torch.zeros(len(vectors), 2)
     further[:, axis] = cone
     return normalize(torch.cat([vectors, further], dim=1))
 
 
-def _only(photos: PhotoSet, *, classes: np.ndarray) -> PhotoSet:
+def only(photos: PhotoSet, *, classes: np.ndarray) -> PhotoSet:
     """The photos of some classes."""
     new_labels = torch.full((len(photos.class_names),), -1)
     new_labels[classes] = torch.arange(len(classes))

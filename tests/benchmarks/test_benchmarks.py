@@ -43,6 +43,15 @@ def test_search_in_bf16_does_not_claim_the_same_chain(tiny_encoder_files, capsys
     assert row["ratio"] > 0
 
 
+def test_templates(tiny_encoder_files):
+    result = script("templates").bench_templates(
+        "tiny-clip", templates=["a {}.", "art of the {}.", "{}"], classes=5, device=CPU
+    )
+    (row,) = result["rows"]
+    assert row["largest_difference"] < 1e-6
+    assert row["ratio"] > 0
+
+
 @pytest.mark.parametrize("classes", [0, 1001])
 def test_the_number_of_classes_is_at_most_imagenets(classes):
     with pytest.raises(ParamsError, match=f"from 1 to 1000, got {classes}"):

@@ -141,3 +141,16 @@ def test_steps_that_were_counted_without_the_final_period_are_not_shown(soup):
 def test_a_soup_without_counts_has_no_empty_columns(soup):
     text = drawn(show(replace(soup, members=(Member("sharp"), Member("clean")))))
     assert [line.split() for line in text.splitlines()[1:]] == [["#", "member"], ["1", "sharp"], ["2", "clean"]]
+
+
+def test_a_soup_of_templates_is_shown_and_exported_as_it_is(in_tmp, tiny_encoder):
+    soup = Soup.from_templates(["art of the {}", "a {c} in {flat} style."])
+    assert soup.templates(place="{c}") == ["art of the {c}", "a {c} in {{flat}} style."]
+    soup.save("templates.json")
+    code, printed, errors = run("soup", "export", "templates.json", "--format", "text", "--template", "a {}.")
+    assert (code, printed) == (0, "art of the {}\na {} in {{flat}} style.\n")
+    assert errors == "templates.json: its members are templates themselves, so --template is not used\n"
+    code, printed, _ = run("soup", "show", "templates.json")
+    assert code == 0
+    assert "whole templates" in printed.splitlines()[0]
+    assert "art of the {}" in printed

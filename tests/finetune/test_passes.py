@@ -47,6 +47,18 @@ def test_features_match_the_student_and_the_pretrained_model(tiny_encoder, colou
             torch.testing.assert_close(passes.texts(member, classes=some), features[some], rtol=1e-5, atol=1e-6)
 
 
+def test_a_member_that_is_a_template_gives_the_whole_prompt(tiny_encoder, colours):
+    shared = finetune_params()
+    soup = ["art of the {}", "which is bright", "a {} in a game."]
+    source = dataclasses.replace(colours, soup=soup)
+    passes = Trainer(tiny_encoder, source=source, method=shared.methods["lora"], shared=shared, seed=1).passes
+    for member, text in enumerate(soup):
+        texts = [prompts.prompt(colours.template, name, text) for name in colours.class_names]
+        with torch.no_grad():
+            expected = F.normalize(tiny_encoder.model.encode_text(tiny_encoder.tokenizer(texts)), dim=-1)
+            torch.testing.assert_close(passes.teacher_texts(member), expected, rtol=1e-5, atol=1e-6)
+
+
 def test_texts_of_templates_are_the_mean_of_features_that_are_not_normalised(tiny_encoder, colours):
     """The first three of OpenAI's 80: "a bad photo of a {}.", "a photo of many {}.", "a sculpture of a {}."."""
     passes = passes_of(tiny_encoder, colours, "promptsrc")

@@ -195,6 +195,9 @@ def test_other_images_of_every_dataset_are_the_first_cause_where_rows_differ_by_
     assert all(line.differs and abs(line.difference) < line.resized for line in lines.values())
     first, _ = causes(lines, "encoder.interpolation: bilinear")
     assert first.startswith("images: encoder.interpolation: bilinear; their images are as the model's own")
+    one = {"pets": lines["pets"], "cars": compared(as_theirs, right, tiny_encoder)["cars"]}
+    assert causes(one, "encoder.interpolation: bilinear") == [f"pets: {first}"], "the other one agrees by chance"
+    assert causes(one)[0].startswith("pets alone: resizing or decoding of its images")
     first, _ = causes(lines)  # which keys of params.yaml would say, if any did
     assert first == "images: resizing, decoding (encoder.decoding) or normalisation"
 

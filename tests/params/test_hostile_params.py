@@ -128,7 +128,8 @@ def test_a_typo_is_taken_for_a_key_that_is_missing_before_one_that_is_there(tmp_
         (
             "candidates.facts",
             {"paths": ["facts.txt"], "period": True},
-            "nor in pools; there are pools, words, descriptors, waffle, watch, on_long_text, or add facts to pools",
+            "nor in pools; there are pools, words, descriptors, waffle, watch, on_long_text, templates, or add facts "
+            "to pools",
         ),
         (
             "report.mode",

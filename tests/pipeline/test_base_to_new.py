@@ -45,7 +45,9 @@ def test_one_command_divides_each_dataset_and_goes_on_after_an_interrupt(project
     before = files_of(copy.folder)
     command = [sys.executable, "-m", "wsoup", "base-to-new"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    process = subprocess.Popen(command, cwd=copy.folder, env={**os.environ, **warm_python()}, **pipes)
+    # Stages are the command's own, which hear its interrupt.
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    process = subprocess.Popen(command, cwd=copy.folder, env={**os.environ, "PATH": path}, **pipes)
     assert process.stderr is not None
     for line in process.stderr:
         if "Running stage 'score@words'" in line:

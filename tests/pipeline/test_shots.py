@@ -59,7 +59,9 @@ def test_an_interrupt_ends_all_and_the_next_call_goes_on(project, tmp_path):
     copy.edit("fewshot", shots=1)
     command = [sys.executable, "-m", "wsoup", "shots"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    process = subprocess.Popen(command, cwd=copy.folder, env={**os.environ, **warm_python()}, **pipes)
+    # Stages are the command's own, which hear its interrupt.
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    process = subprocess.Popen(command, cwd=copy.folder, env={**os.environ, "PATH": path}, **pipes)
     assert process.stderr is not None
     for line in process.stderr:
         if "Running stage 'score@words'" in line:

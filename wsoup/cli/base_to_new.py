@@ -83,12 +83,12 @@ def _runs(wanted: str | None, *, data_root: str | None) -> tuple[dict[str, list[
         name = named(f"base-to-new-{run.dataset}", params=run.params.model_dump(mode="json", by_alias=True))
         experiments[run.dataset] = Experiment(name, run.dataset, run.edits, hours_of(run))
     run_missing(list(experiments.values()))
-    by_dataset: dict[str, list[Halves]] = {}
-    for dataset, experiment in experiments.items():
-        revision = finished(experiment.name)
-        seeds = len(revision.record.params["seeds"])
-        by_dataset[dataset] = read_halves(dataset, revision.text(TABLE), seeds=seeds)
-    return by_dataset, revision.record
+    revisions = {dataset: finished(experiment.name) for dataset, experiment in experiments.items()}
+    by_dataset = {}
+    for dataset, revision in revisions.items():
+        by_dataset[dataset] = read_halves(dataset, revision.text(TABLE), seeds=len(raw["seeds"]))
+    first, *_ = revisions.values()
+    return by_dataset, first.record
 
 
 def _of_paper(data_root: str) -> Mapping[str, Mapping[str, Any]]:

@@ -94,7 +94,7 @@ def summary(soup: Soup) -> str:
     encoder = named(soup.encoder)
     if encoder:
         about.append(f"encoder {encoder}")
-    about.append(f"template {soup.template!r}")
+    about.append("whole templates" if soup.of_templates else f"template {soup.template!r}")
     return shown(", ".join(about))
 
 

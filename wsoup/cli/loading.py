@@ -116,6 +116,8 @@ def load_classifier(
     if name is None:
         name, mode = run_soup(params)
     soup, file = load(name)
+    if template is not None and soup.of_templates:
+        common.say([f"{name}: its members are templates themselves, so --template is not used"])
     if soup.kind == NOT_SELECTED:
         encoder = options.of_params(params, device=device)
     elif of_paper.is_named(name) and options.name_another_than(soup.encoder):

@@ -106,6 +106,8 @@ def _export_texts(name: str, *, form: str, template: str | None, out: Path | Non
 
     with printing_to_stderr():
         soup, _ = load(name)
+        if template is not None and soup.of_templates:
+            common.say([f"{name}: its members are templates themselves, so --template is not used"])
         content = export(soup, form=form, template=template)
     if out is None:
         common.put(content)

@@ -105,6 +105,11 @@ class Soup:
         return [member.text for member in self.members]
 
     @property
+    def of_templates(self) -> bool:
+        """Whether every member is a template, so that no other template is of use."""
+        return all(map(prompts.is_template, self.texts))
+
+    @property
     def drawn_by(self) -> str:
         """``seed 1``, or ``all seeds``."""
         return "all seeds" if self.seed is None else f"seed {self.seed}"

@@ -83,7 +83,7 @@ class EvaluateParams(Section):
     @property
     def has_ensemble(self) -> bool:
         """Whether OpenAI's 80 templates are evaluated."""
-        return self.ensemble or "openai80" in self.templates
+        return "openai80" in self.templates or self.ensemble
 
     @staticmethod
     def lists_in(templates: Mapping[str, str] | None) -> dict[str, str]:

@@ -145,23 +145,31 @@ def usual_causes(lines: Sequence[Compared], *, given: Sequence[str], twin: Publi
     compared = [line for line in lines if not line.other_images]
     if left and len(left) == len(compared):
         return shown + _of_encoder(left, given=given, twin=twin)
-    for line in left:
-        shown.append(f"{line.dataset} alone: {_of_dataset(line)}")
-    return shown
+    by_little = [line for line in left if given and abs(line.difference) <= line.resized]
+    if by_little:
+        shown.append(f"{', '.join(line.dataset for line in by_little)}: {_images(given)}")
+    single = [line for line in left if line not in by_little]
+    return shown + [f"{line.dataset} alone: {_of_dataset(line)}" for line in single]
 
 
 def _of_encoder(lines: Sequence[Compared], *, given: Sequence[str], twin: PublishedEncoder | None) -> list[str]:
     """Causes where every dataset differs."""
     if twin is not None and all(_is_twins(line, twin) for line in lines):
         return [f"activation: these are the figures of {twin.title}, the same weights with another activation"]
-    images = f"images: {', '.join(given)}; their images are as the model's own preprocessing makes them"
-    resizing = [images] if given else ["images: resizing, decoding (encoder.decoding) or normalisation"]
+    resizing = [_images(given)]
     weights = ["activation (QuickGELU goes by the tag of the weights), or other weights"]
     # Other means and deviations of channels may cost any number of points, another resizing only a few.
     is_large = all(line.difference < -LARGE and abs(line.difference) > line.resized for line in lines)
     if is_large and not any(key.startswith("encoder.image_") for key in given):
         return weights + resizing
     return resizing + weights
+
+
+def _images(given: Sequence[str]) -> str:
+    """Other images than theirs: by keys of section encoder, if it has any."""
+    if not given:
+        return "images: resizing, decoding (encoder.decoding) or normalisation"
+    return f"images: {', '.join(given)}; their images are as the model's own preprocessing makes them"
 
 
 def _is_twins(line: Compared, twin: PublishedEncoder) -> bool:

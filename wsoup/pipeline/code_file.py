@@ -49,7 +49,7 @@ def digests(stages: Path) -> dict[str, Any]:
     """
     by_stage: dict[str, Any] = code.digests(stages)
     for stage in read_graph().stages.values():
-        if stage.optional:
+        if stage.optional and str(stage.code_key) in by_stage:  # a folder may lack its scripts
             by_stage[str(stage.code_key)] = digest_of(stage, stages=stages)
     return by_stage
 
