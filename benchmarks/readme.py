@@ -50,6 +50,9 @@ def main(
     interpolation: common.Interpolation = None,
 ) -> None:
     """Write README's figures about photographs."""
+    # Commands run in a folder of their own.
+    photos, cache = photos.resolve(), cache.resolve()
+    pretrained, config = (_absolute(value) for value in (pretrained, config))
     given = {"--model": model, "--pretrained": pretrained, "--config": config, "--interpolation": interpolation}
     given |= {"--image-mean": image_mean, "--image-std": image_std}
     options: list[str] = []
@@ -63,6 +66,11 @@ def main(
     parts += _block("wsoup try PACS/photo", _wsoup(["try", str(photos / "photo"), *options, "--force"], where=cache))
     parts += _pipeline(photos, options=options, where=cache / "pipeline")
     write_bytes(project.file(PAGE), "\n".join(parts).encode())
+
+
+def _absolute(value: str | None) -> str | None:
+    """A file by its whole path; anything else, such as a tag, as it is."""
+    return str(Path(value).resolve()) if value is not None and Path(value).exists() else value
 
 
 def _block(title: str, printed: str) -> Iterator[str]:

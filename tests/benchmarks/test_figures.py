@@ -39,7 +39,9 @@ def test_readme_has_no_figure_that_a_command_did_not_print():
     known: set[str] = set()
     for page in PRINTED:
         for figure in figures(page.read_text(encoding="utf-8")):
-            known |= {figure, f"{float(figure):.1f}"}
+            # 10.95 may read as 11.0: the page rounds, too.
+            shorter = Decimal(figure).quantize(Decimal("0.1"), ROUND_HALF_UP)
+            known |= {figure, f"{float(figure):.1f}", str(shorter)}
     assert figures(text) - known - OF_NO_COMMAND == set()
     assert len(figures(text)) > 20
 
