@@ -44,7 +44,11 @@ def paper_settings(**changes: Any) -> Settings:
     base = _profile_paper()
     changed = {key.replace("__", "."): value for key, value in changes.items()}
     below = tuple(f"{key}." for key in changed)
-    kept = {key: value for key, value in base.values.items() if not key.startswith(below)}
+    kept = {}
+    for key, value in base.values.items():
+        is_above = any(other.startswith(f"{key}.") for other in changed)  # such as optimizer: null
+        if not key.startswith(below) and not is_above:
+            kept[key] = value
     return Settings({**kept, **changed}, base.pools)
 
 

@@ -66,8 +66,8 @@ def test_methods_need_the_keys_that_dvc_yaml_lists_and_no_other():
         parse(FinetuneParams, {"methods": {"coop": method}}, origin="params.yaml")
 
     class Longer(FinetuneParams):
-        warmup: int = 0
+        added_later: int = 0
 
-    defaults = parse(FinetuneParams, {"methods": {}}, origin="params.yaml").model_dump(exclude={"methods"})
+    defaults = parse(FinetuneParams, {"methods": {}}, origin="params.yaml").meant(exclude={"methods"})
     section = parse(Longer, {**defaults, "methods": {"coop": method}}, origin="params.yaml")
     assert section.meant(exclude={"methods"}) == defaults

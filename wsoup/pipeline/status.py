@@ -18,7 +18,8 @@ from dvc.repo import Repo, lock_repo
 from dvc.scm import NoSCM
 
 from wsoup.base.errors import MismatchError, MissingError, one_line
-from wsoup.params.graph import CODE, DVC_YAML, PARAMS, value_at
+from wsoup.disk import code
+from wsoup.params.graph import CODE, DVC_YAML, PARAMS, read_graph, value_at
 from wsoup.pipeline import code_file
 from wsoup.pipeline.lock_file import damaged
 
@@ -38,7 +39,10 @@ def reasons(stages: Collection[str] | None = None) -> dict[str, str | None]:
         MismatchError: DVC cannot read it or dvc.lock, or it does not fit params.yaml.
     """
     why: dict[str, str | None] = {}
-    digests = code_file.digests(Path("stages").resolve())
+    stages_folder = Path("stages").resolve()
+    digests = code_file.digests(stages_folder)
+    of_code_alone = code.digests(stages_folder)
+    optional = {name: stage.optional for name, stage in read_graph().stages.items()}
     with _repository() as repo:
         graph = repo.index.graph  # edges lead from a stage to those it depends on
         needed = set()
@@ -49,7 +53,10 @@ def reasons(stages: Collection[str] | None = None) -> dict[str, str | None]:
         position = {stage: i for i, stage in enumerate(repo.index.stages)}
         for stage in networkx.lexicographical_topological_sort(graph.reverse(), key=position.__getitem__):
             status = stage.status(check_updates=True).get(stage.addressing, [])
-            own = _own_reason(stage, status, digests=digests)
+            meant = _what_code_means(
+                stage, digests=digests, of_code_alone=of_code_alone, optional=optional.get(stage.addressing, ())
+            )
+            own = _own_reason(stage, status, meant=meant)
             # What stage `code` would write is known, so what follows it is not just behind it.
             before = [other.addressing for other in graph[stage] if other.addressing != "code"]
             behind = [f"{BEHIND}{name}" for name in before if why[name]]
@@ -58,8 +65,8 @@ def reasons(stages: Collection[str] | None = None) -> dict[str, str | None]:
     return {stage: reason for stage, reason in why.items() if ":" not in stage}
 
 
-def _own_reason(stage: Any, status: Sequence[Any], *, digests: Mapping[str, object]) -> str | None:
-    """Why a stage would run whatever the others do, given its part of `dvc status`, and what all code means now."""
+def _own_reason(stage: Any, status: Sequence[Any], *, meant: Sequence[str]) -> str | None:
+    """Why a stage would run whatever the others do, given its part of `dvc status`, and what changed in its digest."""
     if not any(out.hash_info for out in stage.outs):
         return NEVER_RUN
     if stage.cmd_changed:
@@ -74,22 +81,33 @@ def _own_reason(stage: Any, status: Sequence[Any], *, digests: Mapping[str, obje
     for what in changed.values():
         if isinstance(what, dict):
             keys += what
-    names = keys or list(changed)
-    if _code_differs(stage, digests=digests):
-        names.append("its code")
+    names = [*(keys or changed), *meant]
     if not names:
         return None
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
     return f"{names[0]}{more} changed"
 
 
-def _code_differs(stage: Any, *, digests: Mapping[str, object]) -> bool:
-    """Whether the digests of a stage's code in dvc.lock are others than now."""
+def _what_code_means(
+    stage: Any, *, digests: Mapping[str, object], of_code_alone: Mapping[str, object], optional: Sequence[str]
+) -> list[str]:
+    """What changed in the digest of a stage's code since dvc.lock: nothing, its code, or its optional keys.
+
+    Args:
+        stage: of DVC.
+        digests: what stage `code` would write.
+        of_code_alone: the same without optional keys.
+        optional: those that params.yaml has.
+    """
     for dep in stage.deps:
         if dep.def_path == CODE and dep.hash_info:
-            recorded: Mapping[str, str] = dep.hash_info.value
-            return any(value_at(digests, key) != digest for key, digest in recorded.items())
-    return False
+            for key, digest in dep.hash_info.value.items():
+                if value_at(digests, key) == digest:
+                    continue
+                if optional and value_at(of_code_alone, key) == digest:
+                    return list(optional)
+                return ["its code", *optional]
+    return []
 
 
 @contextmanager
