@@ -246,6 +246,51 @@ def test_images_of_coco_without_annotation_are_counted(in_tmp: Path) -> None:
     assert "left out, without annotation: 1 images, such as d.jpg" in found.notes
 
 
+ANNOTATED = {
+    "images": [{"id": 0, "file_name": "a.jpg"}, {"id": 1, "file_name": "b.jpg"}],
+    "annotations": [{"image_id": 0, "category_id": 1}, {"image_id": 1, "category_id": 2}],
+    "categories": [{"id": 1, "name": "cat"}, {"id": 2, "name": "dog"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("part", "more", "message"),
+    [
+        ("images", {"id": 0, "file_name": "c.jpg"}, r"image id 0 is of both 'a.jpg' and 'c.jpg'; give each an id"),
+        ("categories", {"id": 1, "name": "emu"}, r"category id 1 is of both 'cat' and 'emu'; give each an id"),
+        (
+            "annotations",
+            {"image_id": 1, "category_id": "2"},
+            r"of image id 1 has category_id '2', which is not .* 1, 2;",
+        ),
+        ("annotations", {"image_id": 0, "category_id": 7}, r"of image id 0 has category_id 7, which is not among"),
+    ],
+)
+def test_ids_of_coco_that_do_not_fit_are_refused(
+    in_tmp: Path, part: str, more: dict[str, object], message: str
+) -> None:
+    held = ANNOTATED | {part: [*ANNOTATED[part], more]}
+    with pytest.raises(DataError, match=message):
+        given(str(listed(in_tmp, json.dumps(held), file="x.json")), fraction=None, classes=None)
+
+
+def test_annotations_of_no_image_and_categories_of_one_name_are_told(in_tmp: Path) -> None:
+    held = ANNOTATED | {
+        "annotations": [*ANNOTATED["annotations"], {"image_id": 77, "category_id": 3}],
+        "categories": [*ANNOTATED["categories"], {"id": 3, "name": "dog"}],
+    }
+    found = given(str(listed(in_tmp, json.dumps(held), file="x.json")), fraction=None, classes=None)
+    assert "left out, annotated but not among the images: 1 image ids, 77" in found.notes
+    assert "read as one class though listed as several categories: 'dog'" in found.notes
+
+
+def test_coco_whose_annotations_are_of_no_image_is_refused(in_tmp: Path) -> None:
+    boxes = [{"image_id": str(i), "category_id": 1} for i in range(2)]
+    file = listed(in_tmp, json.dumps(ANNOTATED | {"annotations": boxes}), file="x.json")
+    with pytest.raises(DataError, match=r"annotations are of image ids '0', '1', and images have others, 0, 1; write"):
+        given(str(file), fraction=None, classes=None)
+
+
 def test_lists_of_splits_that_share_photos_say_so(in_tmp: Path, photos: forms.Photos) -> None:
     root = forms.split_lists(Path("mine"), photos)
     with (root / "photo_test_kfold.txt").open("a") as file:
