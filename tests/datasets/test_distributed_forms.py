@@ -291,6 +291,36 @@ def test_coco_whose_annotations_are_of_no_image_is_refused(in_tmp: Path) -> None
         given(str(file), fraction=None, classes=None)
 
 
+def rows_of_json(*labels: str) -> str:
+    return "\n".join(f'{{"path": "{i}.jpg", "label": {label}}}' for i, label in enumerate(labels))
+
+
+@pytest.mark.parametrize(
+    ("text", "file", "message"),
+    [
+        (
+            '{"a.jpg": "cat", "b.jpg": "dog", "a.jpg": "dog"}',
+            "x.json",
+            r"x.json: key 'a.jpg' is there twice, with 'cat'",
+        ),
+        (
+            '{"path": "a.jpg", "label": 1, "label": 2}',
+            "x.jsonl",
+            r"x.jsonl, line 1: key 'label' is there twice, with 1",
+        ),
+        (rows_of_json('"cat"', "NaN", '"dog"'), "x.jsonl", r"x.jsonl, row 2 \('1.jpg'\) has no label; fill it in"),
+        (rows_of_json("0", "1" + 400 * "0"), "x.jsonl", r"label holds numbers, such as '0'"),
+        (rows_of_json("1" + 400 * "0", "1"), "x.jsonl", r"such as '1(0){19}..., of 401 digits'"),
+        (rows_of_json(5000 * "9", "1"), "x.jsonl", r"such as '(9){20}..., of 5,000 digits'"),
+    ],
+)
+def test_values_of_json_that_no_class_has(in_tmp: Path, text: str, file: str, message: str) -> None:
+    listed(in_tmp, '{"cat": 0, "dog": 1}', file="names.json")
+    root = listed(in_tmp, text, file=file)
+    with pytest.raises(DataError, match=message):
+        tried(root)
+
+
 def test_lists_of_splits_that_share_photos_say_so(in_tmp: Path, photos: forms.Photos) -> None:
     root = forms.split_lists(Path("mine"), photos)
     with (root / "photo_test_kfold.txt").open("a") as file:

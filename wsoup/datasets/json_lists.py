@@ -15,6 +15,8 @@ FORMS = (
     "objects with a path and a label, {file: class}, COCO's images, annotations and categories, or FiftyOne's labels"
 )
 COLUMNS = ("path", "label")
+LONGEST_NUMBER = 100
+"""Digits; Python reads 4,300."""
 
 
 def read_json_cells(path: Path) -> Cells:
@@ -23,8 +25,8 @@ def read_json_cells(path: Path) -> Cells:
     if path.suffix.lower() != ".json":
         return _of_objects(_lines(path), origin=origin)
     try:
-        held = json.loads(read_text(path))
-    except (ValueError, RecursionError) as error:
+        held = _parsed(read_text(path), place=origin)
+    except (json.JSONDecodeError, RecursionError) as error:
         raise DataError(f"{origin} is not JSON ({error}); save it again") from None
     if isinstance(held, list):
         return _of_objects(held, origin=origin)
@@ -43,15 +45,42 @@ def _lines(path: Path) -> list[object]:
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         if line.strip():
             try:
-                values.append(json.loads(line))
-            except (ValueError, RecursionError) as error:
+                values.append(_parsed(line, place=f"{path}, line {number}"))
+            except (json.JSONDecodeError, RecursionError) as error:
                 raise DataError(f"{path}, line {number}: {error}; expected one JSON object on each line") from None
     return values
 
 
+def _parsed(text: str, *, place: str) -> Any:
+    """The value of a JSON text; DataError for a key that has two values, of which JSON itself keeps the last."""
+
+    def of_pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        held: dict[str, object] = {}
+        for key, value in pairs:
+            first = held.setdefault(key, value)
+            if first is not value and first != value:
+                raise DataError(
+                    f"{place}: key {shown(key)[:100]!r} is there twice, with {_short(first)} and {_short(value)}; "
+                    "keep one of them"
+                )
+        return held
+
+    return json.loads(text, object_pairs_hook=of_pairs, parse_int=_whole)
+
+
+def _whole(digits: str) -> int | str:
+    """A whole number; one that Python would refuse to read stays a text, so that its row can be named."""
+    return int(digits) if len(digits) < LONGEST_NUMBER else digits
+
+
+def _short(value: object) -> str:
+    """A value for messages."""
+    return repr(value)[:40]
+
+
 def _text(value: object) -> str:
-    """A cell as a CSV file would have it."""
-    if value is None:
+    """A cell as a CSV file would have it; what pandas writes for a gap, NaN or null, is empty."""
+    if value is None or value != value:
         return ""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
