@@ -398,6 +398,19 @@ def test_labels_may_be_numbers_or_names_in_any_of_three_files(in_tmp: Path, kind
     assert len(found.paths) == 8
 
 
+def test_captions_beside_labels_are_not_read(in_tmp: Path) -> None:
+    files = [file for i in range(8) for file in [*sample(f"k{i}", str(i % 2)), (f"k{i}.txt", b"a dog and a cat")]]
+    assert tried(shard(Path("mine"), *files)).class_names == ["cat", "dog"]
+
+
+def test_compressed_shards_beside_others_are_refused(in_tmp: Path) -> None:
+    root = shard(Path("mine"), *sample("k1", "0"), *sample("k2", "1"))
+    (root / "train").mkdir()
+    (root / "train/0.tar.gz").touch()
+    with pytest.raises(DataError, match=r"mine/train holds compressed shards, and shards are .*; uncompress them"):
+        tried(root)
+
+
 def test_names_need_no_list_of_classes_and_keys_may_lie_in_folders(in_tmp: Path) -> None:
     files = [file for i in range(8) for file in sample(f"./a.b/k{i}", ("owl", "bee")[i % 2])]
     root = shard(Path("mine"), *files, ("more.txt", b"note"), ("__MACOSX/._k.png", b"x"), names=None)
@@ -412,6 +425,19 @@ def test_names_need_no_list_of_classes_and_keys_may_lie_in_folders(in_tmp: Path)
         ([*sample("k1", "0"), *sample("k2", "1")], None, r"labels are numbers, such as '0', and no classnames.txt"),
         ([*sample("k1", "cat"), *sample("k2", "emu")], "cat\ndog\n", r"k2.png@.*class 'emu' is not in the list"),
         ([("k.png", b"x"), ("k.jpg", b"x"), ("k.cls", b"0")], "cat\ndog\n", r"'k' has two images, .png and .jpg; keep"),
+        (
+            [*sample("k1", "0"), *sample("k2", "1"), *sample("k1", "1")],
+            "cat\ndog\n",
+            r"0.tar: 'k1' is there twice, with",
+        ),
+        ([*sample("k1", "0"), ("k1.CLS", b"1")], "cat\ndog\n", r"test/0.tar: 'k1.cls' is there twice; keep one"),
+        (
+            [*sample("k1", "0"), ("k1.txt", b"dog")],
+            "cat\ndog\n",
+            r"k1.png@.* label '0' means 'cat', but its .txt is 'dog'",
+        ),
+        ([*sample("k1", "0"), ("k1.txt", b"1"), *sample("k2", "1")], "cat\ndog\n", r"means 'cat', but its .txt is '1'"),
+        ([*sample("k1", "cat"), ("k1.txt", b"dog"), *sample("k2", "dog")], None, r"means 'cat', but its .txt is 'dog'"),
         ([("k.png", b"x"), ("k.json", b"{")], "cat\ndog\n", r"'k.json' is no label"),
         ([("k.cls", b"0")], "cat\ndog\n", r"its shards hold no images that are decoded; expected KEY.jpg and KEY.cls"),
         (
