@@ -246,6 +246,81 @@ def test_images_of_coco_without_annotation_are_counted(in_tmp: Path) -> None:
     assert "left out, without annotation: 1 images, such as d.jpg" in found.notes
 
 
+ANNOTATED = {
+    "images": [{"id": 0, "file_name": "a.jpg"}, {"id": 1, "file_name": "b.jpg"}],
+    "annotations": [{"image_id": 0, "category_id": 1}, {"image_id": 1, "category_id": 2}],
+    "categories": [{"id": 1, "name": "cat"}, {"id": 2, "name": "dog"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("part", "more", "message"),
+    [
+        ("images", {"id": 0, "file_name": "c.jpg"}, r"image id 0 is of both 'a.jpg' and 'c.jpg'; give each an id"),
+        ("categories", {"id": 1, "name": "emu"}, r"category id 1 is of both 'cat' and 'emu'; give each an id"),
+        (
+            "annotations",
+            {"image_id": 1, "category_id": "2"},
+            r"of image id 1 has category_id '2', which is not .* 1, 2;",
+        ),
+        ("annotations", {"image_id": 0, "category_id": 7}, r"of image id 0 has category_id 7, which is not among"),
+    ],
+)
+def test_ids_of_coco_that_do_not_fit_are_refused(
+    in_tmp: Path, part: str, more: dict[str, object], message: str
+) -> None:
+    held = ANNOTATED | {part: [*ANNOTATED[part], more]}
+    with pytest.raises(DataError, match=message):
+        given(str(listed(in_tmp, json.dumps(held), file="x.json")), fraction=None, classes=None)
+
+
+def test_annotations_of_no_image_and_categories_of_one_name_are_told(in_tmp: Path) -> None:
+    held = ANNOTATED | {
+        "annotations": [*ANNOTATED["annotations"], {"image_id": 77, "category_id": 3}],
+        "categories": [*ANNOTATED["categories"], {"id": 3, "name": "dog"}],
+    }
+    found = given(str(listed(in_tmp, json.dumps(held), file="x.json")), fraction=None, classes=None)
+    assert "left out, annotated but not among the images: 1 image ids, 77" in found.notes
+    assert "read as one class though listed as several categories: 'dog'" in found.notes
+
+
+def test_coco_whose_annotations_are_of_no_image_is_refused(in_tmp: Path) -> None:
+    boxes = [{"image_id": str(i), "category_id": 1} for i in range(2)]
+    file = listed(in_tmp, json.dumps(ANNOTATED | {"annotations": boxes}), file="x.json")
+    with pytest.raises(DataError, match=r"annotations are of image ids '0', '1', and images have others, 0, 1; write"):
+        given(str(file), fraction=None, classes=None)
+
+
+def rows_of_json(*labels: str) -> str:
+    return "\n".join(f'{{"path": "{i}.jpg", "label": {label}}}' for i, label in enumerate(labels))
+
+
+@pytest.mark.parametrize(
+    ("text", "file", "message"),
+    [
+        (
+            '{"a.jpg": "cat", "b.jpg": "dog", "a.jpg": "dog"}',
+            "x.json",
+            r"x.json: key 'a.jpg' is there twice, with 'cat'",
+        ),
+        (
+            '{"path": "a.jpg", "label": 1, "label": 2}',
+            "x.jsonl",
+            r"x.jsonl, line 1: key 'label' is there twice, with 1",
+        ),
+        (rows_of_json('"cat"', "NaN", '"dog"'), "x.jsonl", r"x.jsonl, row 2 \('1.jpg'\) has no label; fill it in"),
+        (rows_of_json("0", "1" + 400 * "0"), "x.jsonl", r"label holds numbers, such as '0'"),
+        (rows_of_json("1" + 400 * "0", "1"), "x.jsonl", r"such as '1(0){19}..., of 401 digits'"),
+        (rows_of_json(5000 * "9", "1"), "x.jsonl", r"such as '(9){20}..., of 5,000 digits'"),
+    ],
+)
+def test_values_of_json_that_no_class_has(in_tmp: Path, text: str, file: str, message: str) -> None:
+    listed(in_tmp, '{"cat": 0, "dog": 1}', file="names.json")
+    root = listed(in_tmp, text, file=file)
+    with pytest.raises(DataError, match=message):
+        tried(root)
+
+
 def test_lists_of_splits_that_share_photos_say_so(in_tmp: Path, photos: forms.Photos) -> None:
     root = forms.split_lists(Path("mine"), photos)
     with (root / "photo_test_kfold.txt").open("a") as file:
@@ -323,6 +398,19 @@ def test_labels_may_be_numbers_or_names_in_any_of_three_files(in_tmp: Path, kind
     assert len(found.paths) == 8
 
 
+def test_captions_beside_labels_are_not_read(in_tmp: Path) -> None:
+    files = [file for i in range(8) for file in [*sample(f"k{i}", str(i % 2)), (f"k{i}.txt", b"a dog and a cat")]]
+    assert tried(shard(Path("mine"), *files)).class_names == ["cat", "dog"]
+
+
+def test_compressed_shards_beside_others_are_refused(in_tmp: Path) -> None:
+    root = shard(Path("mine"), *sample("k1", "0"), *sample("k2", "1"))
+    (root / "train").mkdir()
+    (root / "train/0.tar.gz").touch()
+    with pytest.raises(DataError, match=r"mine/train holds compressed shards, and shards are .*; uncompress them"):
+        tried(root)
+
+
 def test_names_need_no_list_of_classes_and_keys_may_lie_in_folders(in_tmp: Path) -> None:
     files = [file for i in range(8) for file in sample(f"./a.b/k{i}", ("owl", "bee")[i % 2])]
     root = shard(Path("mine"), *files, ("more.txt", b"note"), ("__MACOSX/._k.png", b"x"), names=None)
@@ -337,6 +425,19 @@ def test_names_need_no_list_of_classes_and_keys_may_lie_in_folders(in_tmp: Path)
         ([*sample("k1", "0"), *sample("k2", "1")], None, r"labels are numbers, such as '0', and no classnames.txt"),
         ([*sample("k1", "cat"), *sample("k2", "emu")], "cat\ndog\n", r"k2.png@.*class 'emu' is not in the list"),
         ([("k.png", b"x"), ("k.jpg", b"x"), ("k.cls", b"0")], "cat\ndog\n", r"'k' has two images, .png and .jpg; keep"),
+        (
+            [*sample("k1", "0"), *sample("k2", "1"), *sample("k1", "1")],
+            "cat\ndog\n",
+            r"0.tar: 'k1' is there twice, with",
+        ),
+        ([*sample("k1", "0"), ("k1.CLS", b"1")], "cat\ndog\n", r"test/0.tar: 'k1.cls' is there twice; keep one"),
+        (
+            [*sample("k1", "0"), ("k1.txt", b"dog")],
+            "cat\ndog\n",
+            r"k1.png@.* label '0' means 'cat', but its .txt is 'dog'",
+        ),
+        ([*sample("k1", "0"), ("k1.txt", b"1"), *sample("k2", "1")], "cat\ndog\n", r"means 'cat', but its .txt is '1'"),
+        ([*sample("k1", "cat"), ("k1.txt", b"dog"), *sample("k2", "dog")], None, r"means 'cat', but its .txt is 'dog'"),
         ([("k.png", b"x"), ("k.json", b"{")], "cat\ndog\n", r"'k.json' is no label"),
         ([("k.cls", b"0")], "cat\ndog\n", r"its shards hold no images that are decoded; expected KEY.jpg and KEY.cls"),
         (

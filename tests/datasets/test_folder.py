@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -127,6 +128,14 @@ def test_folders_too_deep(tmp_path: Path, loop: bool) -> None:
     else:
         draw(tmp_path / "test/dog" / "/".join("d" * 33) / "1.png")
     with pytest.raises(DataError, match="lies more than 32 folders deep; move the images up, or remove a link"):
+        folder.read(str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["do\ng", "dog\tx", "dog\r"])
+def test_a_class_folder_whose_name_breaks_a_line(tmp_path: Path, name: str) -> None:
+    draw(tmp_path / f"test/{name}/1.png")
+    draw(tmp_path / "test/cat/1.png")
+    with pytest.raises(DataError, match=re.escape(f"class folder {name!r} holds a control character; rename it")):
         folder.read(str(tmp_path))
 
 

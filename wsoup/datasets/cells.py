@@ -7,6 +7,7 @@ before its quotes. Columns are known by their names in any case, `PATHS` and the
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -153,7 +154,7 @@ def _columns_of_text(path: Path) -> dict[str, list[str]]:
         header = [name.strip() for name in next(rows, [])]
         if not any(header):
             raise DataError(f"{path} is empty; expected {EXPECTED}")
-        twice = sorted({name for name in header if header.count(name) > 1})
+        twice = sorted(name for name, count in Counter(header).items() if count > 1)
         if twice:
             raise DataError(f"{path}: columns {some(twice)} are there twice; rename or remove one")
         columns: list[list[str]] = [[] for _ in header]

@@ -9,6 +9,7 @@ folder for a user says which these are (`wsoup.datasets.left_out`).
 """
 
 import os
+import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
@@ -35,6 +36,8 @@ from wsoup.datasets.walk import (
 
 Found = Mapping[str, Mapping[str, Contents]]
 """What each class folder holds, by split and by the folder's name."""
+BREAKS = re.compile(r"[\t-\r\x1c-\x1f\x85\u2028\u2029]")
+"""White space that ends a line or jumps in it."""
 
 
 def read(root: str, *, wanted: Collection[str] = SPLIT_FOLDERS, class_names: str | None = None) -> Listing:
@@ -83,10 +86,18 @@ def _names(
     if os.path.lexists(of_coop):
         renamed = {composed(name): text for name, text in read_class_names(of_coop).items()}
     if not renamed:
+        _check_one_line(classes, base=base)
         check_classes(found, base=base, folders=folders)
         _check_alike(classes, folders=folders, found=found)
         renamed = {name: name for name in classes}
     return names_of(classes, renamed=renamed, origin=str(of_coop))
+
+
+def _check_one_line(classes: Sequence[str], *, base: Path) -> None:
+    """Refuse names with a line break or a tab, which cleaning would make a space of; others are refused as they are."""
+    for name in classes:
+        if BREAKS.search(name):
+            raise DataError(f"{base}: class folder {name!r} holds a control character; rename it in plain text")
 
 
 def _check_alike(classes: Sequence[str], *, folders: Mapping[str, Path], found: Found) -> None:

@@ -1,6 +1,7 @@
 """Lists in JSON files: a line or an object for each image, a map from files to classes, COCO's and FiftyOne's forms."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ FORMS = (
     "objects with a path and a label, {file: class}, COCO's images, annotations and categories, or FiftyOne's labels"
 )
 COLUMNS = ("path", "label")
+LONGEST_NUMBER = 100
+"""Digits; Python reads 4,300."""
 
 
 def read_json_cells(path: Path) -> Cells:
@@ -22,8 +25,8 @@ def read_json_cells(path: Path) -> Cells:
     if path.suffix.lower() != ".json":
         return _of_objects(_lines(path), origin=origin)
     try:
-        held = json.loads(read_text(path))
-    except (ValueError, RecursionError) as error:
+        held = _parsed(read_text(path), place=origin)
+    except (json.JSONDecodeError, RecursionError) as error:
         raise DataError(f"{origin} is not JSON ({error}); save it again") from None
     if isinstance(held, list):
         return _of_objects(held, origin=origin)
@@ -42,15 +45,42 @@ def _lines(path: Path) -> list[object]:
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         if line.strip():
             try:
-                values.append(json.loads(line))
-            except (ValueError, RecursionError) as error:
+                values.append(_parsed(line, place=f"{path}, line {number}"))
+            except (json.JSONDecodeError, RecursionError) as error:
                 raise DataError(f"{path}, line {number}: {error}; expected one JSON object on each line") from None
     return values
 
 
+def _parsed(text: str, *, place: str) -> Any:
+    """The value of a JSON text; DataError for a key that has two values, of which JSON itself keeps the last."""
+
+    def of_pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        held: dict[str, object] = {}
+        for key, value in pairs:
+            first = held.setdefault(key, value)
+            if first is not value and first != value:
+                raise DataError(
+                    f"{place}: key {shown(key)[:100]!r} is there twice, with {_short(first)} and {_short(value)}; "
+                    "keep one of them"
+                )
+        return held
+
+    return json.loads(text, object_pairs_hook=of_pairs, parse_int=_whole)
+
+
+def _whole(digits: str) -> int | str:
+    """A whole number; one that Python would refuse to read stays a text, so that its row can be named."""
+    return int(digits) if len(digits) < LONGEST_NUMBER else digits
+
+
+def _short(value: object) -> str:
+    """A value for messages."""
+    return repr(value)[:40]
+
+
 def _text(value: object) -> str:
-    """A cell as a CSV file would have it."""
-    if value is None:
+    """A cell as a CSV file would have it; what pandas writes for a gap, NaN or null, is empty."""
+    if value is None or value != value:
         return ""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
@@ -77,11 +107,10 @@ def _of_objects(rows: Sequence[object], *, origin: str) -> Cells:
     return Cells(origin, columns, columns[roles.path], roles)
 
 
-def _cells(class_of: Mapping[str, str], *, origin: str, names: Sequence[str] = (), note: str = "") -> Cells:
+def _cells(class_of: Mapping[str, str], *, origin: str, notes: Sequence[str] = ()) -> Cells:
     """A list of the class of each file."""
     columns = dict(zip(COLUMNS, ([*class_of], [*class_of.values()]), strict=True))
-    notes = [note] if note else []
-    return Cells(origin, columns, columns["path"], roles_of(columns, origin=origin), names, notes)
+    return Cells(origin, columns, columns["path"], roles_of(columns, origin=origin), notes=notes)
 
 
 Form = Callable[[Mapping[str, Any], str], Cells]
@@ -101,26 +130,71 @@ def _of_form(form: Form, held: Mapping[str, Any], *, origin: str) -> Cells:
 
 def _coco(held: Mapping[str, Any], origin: str) -> Cells:
     """COCO's form, in which each image has annotations of one category."""
-    name_of = {each["id"]: _text(each["name"]) for each in held["categories"]}
-    classes_of: dict[object, set[str]] = {}
-    for each in held["annotations"]:
-        classes_of.setdefault(each["image_id"], set()).add(name_of[each["category_id"]])
-    class_of = {}
+    name_of = _names_by_id(held["categories"], name="name", what="category", origin=origin)
+    file_of = _names_by_id(held["images"], name="file_name", what="image", origin=origin)
+    classes_of = _classes_by_image(held["annotations"], name_of, origin=origin)
+    class_of: dict[str, str] = {}
     without = []
-    for image in held["images"]:
-        file = image["file_name"]
-        names = sorted(classes_of.get(image["id"], ()))
+    for image, file in file_of.items():
+        names = sorted(classes_of.get(image, ()))
         if len(names) > 1:
             raise DataError(
                 f"{origin}: image {shown(file)!r} has annotations of {len(names)} categories, {some(names)}; images "
                 "of one class each are read: leave it out, or crop it"
             )
-        if names:
-            class_of[file] = names[0]
-        else:
+        if not names:
             without.append(file)
-    note = f"left out, without annotation: {len(without):,} images, such as {shown(without[0])}" if without else ""
-    return _cells(class_of, origin=origin, note=note)
+        elif class_of.setdefault(file, names[0]) != names[0]:
+            raise DataError(
+                f"{origin}: image {shown(file)!r} has two ids, of {class_of[file]!r} and {names[0]!r}; keep one"
+            )
+    unlisted = [image for image in classes_of if image not in file_of]
+    if unlisted and not class_of:
+        raise DataError(
+            f"{origin}: annotations are of image ids {some(unlisted)}, and images have others, {some([*file_of])}; "
+            "write the ids of both in one way"
+        )
+    notes = [_shared_names(name_of)]
+    if without:
+        notes.append(f"left out, without annotation: {len(without):,} images, such as {shown(without[0])}")
+    if unlisted:
+        notes.append(f"left out, annotated but not among the images: {len(unlisted):,} image ids, {some(unlisted)}")
+    return _cells(class_of, origin=origin, notes=[note for note in notes if note])
+
+
+def _names_by_id(listed: Sequence[Mapping[str, Any]], *, name: str, what: str, origin: str) -> dict[object, str]:
+    """The name of each image or category of COCO's form; DataError for an id that has two."""
+    found: dict[object, str] = {}
+    for each in listed:
+        text = _text(each[name])
+        first = found.setdefault(each["id"], text)
+        if first != text:
+            raise DataError(
+                f"{origin}: {what} id {each['id']!r} is of both {first!r} and {text!r}; give each an id of its own"
+            )
+    return found
+
+
+def _classes_by_image(
+    annotations: Sequence[Mapping[str, Any]], name_of: Mapping[object, str], *, origin: str
+) -> dict[object, set[str]]:
+    """The categories of each image's annotations; DataError for one that is not listed."""
+    found: dict[object, set[str]] = {}
+    for each in annotations:
+        category = each["category_id"]
+        if category not in name_of:
+            raise DataError(
+                f"{origin}: an annotation of image id {each['image_id']!r} has category_id {category!r}, which is not "
+                f"among the ids of categories, {some([*name_of])}; correct it, or add the category"
+            )
+        found.setdefault(each["image_id"], set()).add(name_of[category])
+    return found
+
+
+def _shared_names(name_of: Mapping[object, str]) -> str:
+    """A line on categories that have one name and several ids; "" if there are none."""
+    shared = sorted(name for name, count in Counter(name_of.values()).items() if count > 1)
+    return f"read as one class though listed as several categories: {some(shared)}" if shared else ""
 
 
 def _fiftyone(held: Mapping[str, Any], origin: str) -> Cells:

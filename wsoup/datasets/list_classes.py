@@ -73,7 +73,8 @@ def classes_of(cells: Cells, *, named: Sequence[NamedClass] | None, named_in: st
 def _unnamed(cells: Cells) -> DataError:
     """The error for a list that does not say what its classes are called."""
     number = next((text for text in cells.of(cells.roles.label) if text), "")
-    why = f": {cells.roles.label} holds numbers, such as {number!r}" if number else ""
+    digits = number if len(number) < 40 else f"{number[:20]}..., of {len(number):,} digits"
+    why = f": {cells.roles.label} holds numbers, such as {digits!r}" if number else ""
     return DataError(
         f"{cells.origin} has no class names beside the columns {some(list(cells.columns), limit=8)}; add a column "
         f"class_name, or a column label and set class_names to a file with one class name per line{why}"

@@ -75,7 +75,7 @@ def _with_names(cells: Cells, *, path: Path) -> Cells:
     numbers = cells.of(cells.roles.label)
     if cells.names or cells.roles.class_name is not None or not has_numbers(numbers):
         return cells
-    largest = max(int(float(text)) for text in {*numbers} - {""})
+    largest = max(float(text) for text in {*numbers} - {""})
     found = {}
     for file in sorted(path.parent.glob("*.json")):
         names = _names_in(file)

@@ -14,9 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from wsoup.base.errors import DataError
+from wsoup.core.prompts import clean_class_name
 from wsoup.datasets.cells import CLASS_NAMES, Cells, Roles, has_numbers
 from wsoup.datasets.left_out import in_words
+from wsoup.datasets.list_classes import classes_of
 from wsoup.datasets.listing import Listing, some
+from wsoup.datasets.names_file import read_names
 from wsoup.datasets.photo_files import IMAGE_SUFFIXES, is_hidden
 from wsoup.datasets.shape import named_like_splits
 from wsoup.datasets.tables import listing_of
@@ -32,6 +35,8 @@ LARGEST_LABEL = 1 << 20
 """Bytes of a label; a caption has fewer."""
 NAMES = "classnames.txt"
 TEMPLATES = "zeroshot_classification_templates.txt"
+BESIDE = ".txt"
+"""What may name the class once more beside another label, or be a caption."""
 KEY = re.compile(r"^(?P<key>(?:.*/)?[^/.][^/.]*)\.(?P<kind>[^/]+)$", re.DOTALL)
 """What belongs together has a key in common: all up to the first period of the name."""
 NUMBER = re.compile(r"(\d+)")
@@ -47,7 +52,8 @@ def shards(base: Path) -> dict[str, list[Path]]:
         DataError: compressed shards, two folders of one split, or another number of shards than nshards.txt says.
     """
     found: dict[str, list[Path]] = {}
-    for split, names in named_like_splits(subfolders(base)).items():
+    folders_of = named_like_splits(subfolders(base))
+    for split, names in folders_of.items():
         for name in names:
             of_folder = _shards_in(base / name)
             if of_folder and split in found:
@@ -55,6 +61,9 @@ def shards(base: Path) -> dict[str, list[Path]]:
             if of_folder:
                 found[split] = of_folder
     if found:
+        for names in folders_of.values():
+            for name in names:
+                _check_plain(base / name)
         return {split: found[split] for split in SPLIT_FOLDERS if split in found}
     here = _shards_in(base)
     by_stem: dict[str, list[Path]] = {}
@@ -72,8 +81,8 @@ def _shards_in(folder: Path) -> list[Path]:
     """The shards in one folder; archives beside folders of photos are none."""
     if any(has_photos(folder / name) for name in subfolders(folder)):
         return []
-    if any(path.name.endswith(COMPRESSED) for path in folder.glob("*.t*")) and (folder / "nshards.txt").is_file():
-        raise DataError(f"{folder} holds compressed shards, and shards are read by offset; uncompress them (gunzip)")
+    if (folder / "nshards.txt").is_file():
+        _check_plain(folder)
     plain = [path for path in folder.glob("*.tar") if path.is_file() and not is_hidden(path.name)]
     number_of_shards = folder / "nshards.txt"
     if plain and number_of_shards.is_file():
@@ -84,6 +93,12 @@ def _shards_in(folder: Path) -> list[Path]:
                 "those that are missing"
             )
     return sorted(plain, key=lambda path: [part.zfill(12) for part in NUMBER.split(path.name)])
+
+
+def _check_plain(folder: Path) -> None:
+    """Refuse compressed shards, which would be passed over."""
+    if any(path.name.endswith(COMPRESSED) for path in folder.glob("*.t*")):
+        raise DataError(f"{folder} holds compressed shards, and shards are read by offset; uncompress them (gunzip)")
 
 
 def read(root: str, *, wanted: Collection[str], class_names: str | None = None) -> Listing:
@@ -108,7 +123,27 @@ def read(root: str, *, wanted: Collection[str], class_names: str | None = None) 
             f"{root}: labels are numbers, such as {labels[0]!r}, and no {NAMES} names them; put one there, one class a "
             "line, or give it as class_names"
         )
+    _check_texts(cells, names=names)
     return listing_of(cells, splits, root=root, wanted={*listed}, class_names=names)
+
+
+def _check_texts(cells: Cells, *, names: str | None) -> None:
+    """Refuse an image whose KEY.txt is another class than its label; a caption is none."""
+    texts = cells.columns[BESIDE]
+    if not any(texts):
+        return
+    named = None if names is None else read_names(names)
+    classes = classes_of(cells, named=named, named_in=names or "", read_rows=range(len(texts)))
+    labels = cells.of(cells.roles.label)
+    class_of = {name: name for name in classes.names}
+    class_of |= {label: classes.names[position] for label, position in zip(labels, classes.labels, strict=True)}
+    for i, (label, text) in enumerate(zip(labels, texts, strict=True)):
+        name = class_of.get(text) or class_of.get(clean_class_name(text), class_of[label])
+        if text and name != class_of[label]:
+            raise DataError(
+                f"{cells.row(i)}: its label {label!r} means {class_of[label]!r}, but its {BESIDE} is {text!r}; correct "
+                "one of them"
+            )
 
 
 def names_file(root: Path, *, found: Mapping[str, Sequence[Path]]) -> str | None:
@@ -136,14 +171,16 @@ def read_shards(
         may_lack: whether images may have no label, which is "" then, or a caption.
     """
     labels: list[str] = []
+    beside: list[str] = []
     paths: list[str] = []
     splits: list[str] = []
     others: Counter[str] = Counter()
     for split, files in listed.items():
         for file in files:
-            for image, label in _samples(file, others=others, may_lack=may_lack):
+            for image, label, text in _samples(file, others=others, may_lack=may_lack):
                 paths.append(f"{file}/{place_of(image)}")
                 labels.append(label)
+                beside.append(text)
                 splits.append(split)
     if not paths:
         raise DataError(f"{origin}: its shards hold no images that are decoded; expected KEY.jpg and KEY.cls")
@@ -155,29 +192,36 @@ def read_shards(
         )
     n_files = ", ".join(f"{len(files)} of {split}" for split, files in listed.items())
     notes = [f"shards of WebDataset: {n_files}", *([in_words(others)] if others else [])]
-    return Cells(origin, {"label": labels}, paths, Roles(None, "label", None, None), (), notes), splits
+    columns = {"label": labels, BESIDE: beside}
+    return Cells(origin, columns, paths, Roles(None, "label", None, None), (), notes), splits
 
 
-def _samples(shard: Path, *, others: Counter[str], may_lack: bool) -> Iterator[tuple[Entry, str]]:
-    """Each image of a shard with its label; of what lies under a key without one, the endings are counted."""
+def _samples(shard: Path, *, others: Counter[str], may_lack: bool) -> Iterator[tuple[Entry, str, str]]:
+    """Each image of a shard, its label and the text of its .txt; the endings under a key without one are counted."""
     with open(shard, "rb") as opened:
         yield from _labelled(shard, opened.fileno(), others=others, may_lack=may_lack)
 
 
-def _labelled(shard: Path, opened: int, *, others: Counter[str], may_lack: bool) -> Iterator[tuple[Entry, str]]:
+def _labelled(shard: Path, opened: int, *, others: Counter[str], may_lack: bool) -> Iterator[tuple[Entry, str, str]]:
+    done: set[str] = set()
     for key, files in _by_key(shard):
         images = [kind for kind in files if kind in IMAGE_SUFFIXES]
         if len(images) > 1:
             raise DataError(f"{shard}: {shown(key)!r} has two images, {' and '.join(images)}; keep one")
+        if key in done:
+            raise DataError(
+                f"{shard}: {shown(key)!r} is there twice, with others between; keep one, or put its files side by side"
+            )
         if not images:
             others.update([*files])
             continue
-        label = next(
-            filter(None, (_label(opened, files[kind], kind=kind, shard=shard) for kind in LABELS if kind in files)), ""
-        )
+        done.add(key)
+        said = (_label(opened, files[kind], kind=kind, shard=shard) for kind in LABELS if kind in files)
+        label = next(filter(None, said), "")
         if not label and not may_lack:
             raise DataError(f"{shard}: image {shown(key)!r} has no label; expected {shown(key)}.cls beside it")
-        yield files[images[0]], label
+        text = _label(opened, files[BESIDE], kind=BESIDE, shard=shard) if BESIDE in files else ""
+        yield files[images[0]], label, text
 
 
 def _by_key(shard: Path) -> Iterator[tuple[str, dict[str, Entry]]]:
@@ -193,7 +237,10 @@ def _by_key(shard: Path) -> Iterator[tuple[str, dict[str, Entry]]]:
                 yield key, files
             key = found["key"]
             files = {}
-        files[f".{found['kind'].lower()}"] = entry
+        kind = f".{found['kind'].lower()}"
+        if kind in files:
+            raise DataError(f"{shard}: {shown(key + kind)!r} is there twice; keep one of them")
+        files[kind] = entry
     if files:
         yield key, files
 
