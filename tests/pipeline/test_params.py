@@ -206,7 +206,13 @@ def test_templates_are_refused_where_words_follow_a_class_name_or_are_learnt() -
 
 def test_files_of_templates_and_pairs_are_watched() -> None:
     for key in ("evaluate__templates__mine", "datasets__counts__templates", "datasets__counts__names"):
-        assert f"does not cover 'mine.txt' ({key.replace('__', '.')})" in refusal(**{key: "mine.txt"})
+        assert f"does not cover 'README.md' ({key.replace('__', '.')})" in refusal(**{key: "README.md"})
+
+
+def test_a_misspelt_list_of_templates_is_answered_with_the_lists() -> None:
+    message = refusal(evaluate__templates__mine="openai8")
+    assert "evaluate.templates.mine: there is no list or file 'openai8'; expected a file under" in message
+    assert message.endswith("or a list under its own name: openai80, openai7, simple")
 
 
 def test_many_problems_are_counted_and_long_values_shortened() -> None:

@@ -42,8 +42,10 @@ def templates_of(source: str) -> list[str]:
     try:
         by_number = _of_json(source) if source.endswith(".json") else numbered(source)
     except MissingError:
-        known = " or ".join(LISTED_TEMPLATES)
-        raise MissingError(f"{source} does not exist; name a file of templates, or {known}") from None
+        raise MissingError(
+            f"{source} does not exist; name a file of templates, or {' or '.join(LISTED_TEMPLATES)} (under "
+            "evaluate.templates also simple)"
+        ) from None
     return _unique(by_number, origin=source)
 
 
