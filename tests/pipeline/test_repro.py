@@ -23,7 +23,8 @@ def start(project: Project, *arguments: str) -> subprocess.Popen[str]:
     """Start `wsoup repro` with the project's own code, and with the usual `python` for stages."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     command = (sys.executable, "-m", "wsoup", "repro", *arguments)
-    return project.start(*command, PATH=path, PYTHONPATH=str(project.folder))
+    # As in an activated environment, whose prompt the shell that starts a stage unsets.
+    return project.start(*command, PATH=path, PYTHONPATH=str(project.folder), PS1="(.venv) ")
 
 
 def forked(running: subprocess.Popen[str], project: Project) -> Iterator[str]:
@@ -34,7 +35,8 @@ def forked(running: subprocess.Popen[str], project: Project) -> Iterator[str]:
         for holder in (project.folder / ".cache/wsoup/locks").glob("*.pid"):
             with suppress(OSError, IndexError):  # it has just ended, or begun
                 pid = int(holder.read_text().split()[1])
-                if holder.stem not in seen and servers and pid in children(servers[0]):
+                if holder.stem not in seen and servers:
+                    assert pid in children(servers[0]) or not Path(f"/proc/{pid}").exists(), "it runs by itself"
                     seen.add(holder.stem)
                     yield holder.stem
         time.sleep(0.001)

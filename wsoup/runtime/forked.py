@@ -22,8 +22,10 @@ from wsoup.runtime.ending import end_with, heard
 
 VARIABLE = "WSOUP_FORK_SERVER"
 """Names the socket of a running server."""
-READ_LATE = re.compile(r"DVC_\w+|WSOUP_(?!KEEP_MEMORY$)\w+|PWD|OLDPWD|SHLVL|_")
-"""The variables that act when a stage reads them; any other may act when Python starts or a package is imported."""
+READ_LATE = re.compile(r"DVC_\w+|WSOUP_(?!KEEP_MEMORY$)\w+|PWD|OLDPWD|SHLVL|PS[0-4]|_")
+"""The variables that act when a stage reads them, and those that a shell sets and unsets by itself: an activated
+environment exports PS1, and the shell that starts a stage takes it away. Any other may act when Python starts or a
+package is imported."""
 STATUS = ("Umask", "Uid", "Gid", "Groups", "Cap", "NoNewPrivs", "Seccomp", "Cpus_allowed:", "Mems_allowed:")
 """Lines of /proc/self/status that a process has from what started it."""
 FILES = ("limits", "cgroup", "oom_score_adj", "personality")

@@ -5,7 +5,7 @@ from wsoup.pipeline.profiles.templates import filled, template
 
 HEAD = """\
 # The toy world with more finetuned methods (`wsoup profile demo --methods {group}`): see data/toy/methods.yaml.
-# All of them take about an hour on two cores.
+# All methods take about an hour on two cores; `wsoup plan` says how long these do.
 """
 ITERATIONS = 150
 """Steps of training where there are more methods to compare; the demo itself trains for fewer, to end in minutes."""
