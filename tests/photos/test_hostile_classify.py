@@ -158,7 +158,7 @@ def test_entries_of_a_list_that_are_not_photos_are_listed(
         ("Blue,blue", "'a photo of a Blue' and 'a photo of a blue' are the same tokens to this model"),
         ("a," + "w " * 100, "does not fit the model's context of 77 tokens"),
         ("/dev/zero", "alone; expected a text file"),
-        ("none.txt", "alone; expected a text file"),
+        ("none.txt", "--classes: none.txt does not exist; expected"),
         ("bytes.bin", "is not UTF-8 text"),
     ],
 )

@@ -206,7 +206,20 @@ def test_templates_are_refused_where_words_follow_a_class_name_or_are_learnt() -
 
 def test_files_of_templates_and_pairs_are_watched() -> None:
     for key in ("evaluate__templates__mine", "datasets__counts__templates", "datasets__counts__names"):
-        assert f"does not cover 'mine.txt' ({key.replace('__', '.')})" in refusal(**{key: "mine.txt"})
+        sentences = {"datasets__counts__sentences": RAW["candidates"]["watch"]}
+        assert f"does not cover 'README.md' ({key.replace('__', '.')})" in refusal(**sentences, **{key: "README.md"})
+
+
+def test_names_of_keys_without_a_file_that_has_them_are_refused() -> None:
+    assert "names: 'a.txt' names keys of gpt_descriptors or sentences, and neither" in refusal(
+        datasets__counts={"role": "xd", "watch": "data", "template": "a {}", "names": "a.txt"}
+    )
+
+
+def test_a_misspelt_list_of_templates_is_answered_with_the_lists() -> None:
+    message = refusal(evaluate__templates__mine="openai8")
+    assert "evaluate.templates.mine: there is no list or file 'openai8'; expected a file under" in message
+    assert message.endswith("or a list under its own name: openai80, openai7, simple")
 
 
 def test_many_problems_are_counted_and_long_values_shortened() -> None:

@@ -18,6 +18,7 @@ from project import DESCRIPTORS, ROOT, WORDS, miniature_params
 from wsoup.base.errors import LONGEST, WsoupError
 from wsoup.cli.app import app
 from wsoup.disk.files import Artifacts
+from wsoup.disk.store import write_checked_object
 from wsoup.pipeline.checks import preflight
 from wsoup.pipeline.checks.encoder import long_texts
 from wsoup.pipeline.params import parse_params
@@ -116,7 +117,21 @@ def test_a_missing_model_is_found_unless_dvc_makes_it(
     (in_tmp / "encoder.dvc").touch()
     assert problems(raw) == []
     (in_tmp / "encoder.dvc").unlink()
-    (in_tmp / "encoder/dvc.yaml").write_text("stages:\n  make:\n    outs:\n    - tiny.safetensors\n")
+    (in_tmp / "encoder/dvc.yaml").write_text(
+        "stages:\n  make:\n    outs:\n    - tiny-clip.json\n    - tiny.safetensors\n"
+    )
+    assert problems(raw) == []
+
+
+def test_a_missing_list_of_templates_is_found_beside_a_pipeline_and_lists_of_before(
+    raw: dict[str, Any], in_tmp: Path
+) -> None:
+    (in_tmp / "pools/dvc.yaml").write_text("stages:\n  make:\n    outs:\n    - words.txt\n")
+    write_checked_object(Artifacts().templates, {"lists": {"other": []}, "datasets": {}})
+    raw["evaluate"]["templates"] = {"mine": "pools/none.txt"}
+    (message,) = problems(raw)
+    assert message.startswith("pools/none.txt does not exist; name a file of templates, or openai80 or openai7")
+    write_checked_object(Artifacts().templates, {"lists": {"mine": ["a {}"]}, "datasets": {}})
     assert problems(raw) == []
 
 

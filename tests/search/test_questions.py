@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 
 from wsoup.base.errors import PoolError
 from wsoup.cli.app import app
-from wsoup.search.candidates.questions import AT_ONCE, STYLES, read_answer, requests
+from wsoup.search.candidates.questions import AT_ONCE, STYLES, requests
+from wsoup.search.candidates.replies import read_answer
 
 CLASSES = ["red fox", "oak"]
 EXPECTED = {"red fox": ["a bushy tail", "orange fur"], "oak": ["lobed leaves"]}
@@ -24,29 +25,67 @@ ANSWERS = {
         "Red fox:\n- a bushy tail\n- orange fur\n\nOak\n* lobed leaves\n"
     ),
     "numbers": "1. **red fox**\n   1. a bushy tail\n   2) orange fur\n2. **oak**\n   - lobed leaves\n",
+    "marks": ('red fox\n- **a bushy** `tail`\n- "orange fur"\noak\n- [lobed](http://x) *leaves*\n'),
     "headings": "## red fox\n\n• a bushy tail\n• orange fur\n\n## oak\n\n– lobed leaves\n",
 }
 
 
 @pytest.mark.parametrize("form", ANSWERS)
 def test_an_answer_is_read_in_the_form_in_which_it_comes(form):
-    answer = read_answer([ANSWERS[form]], class_names=CLASSES, origin="answer.txt")
+    answer = read_answer({"answer.txt": ANSWERS[form]}, class_names=CLASSES)
     assert answer.texts == EXPECTED
     assert answer.unknown == []
 
 
 def test_several_answers_are_joined_and_keys_of_no_class_are_named():
     first, second = json.dumps({"oak": ["a", "b"], "elm": ["c"]}), json.dumps({"oak": ["b"], "red fox": ["d"]})
-    answer = read_answer([first, second], class_names=CLASSES, origin="two files")
+    answer = read_answer({"1.txt": first, "2.txt": second}, class_names=CLASSES)
     assert answer.texts == {"red fox": ["d"], "oak": ["a", "b"]}
     assert answer.unknown == ["elm"]
 
 
-@pytest.mark.parametrize("content", ["", "no", "[]", '{"oak": ["a"]', '{"oak": []}', "oak\nred fox\n", '{"oak": [1]}'])
+@pytest.mark.parametrize("content", ["", "no", "[]", "{}", '{"oak": [" "]}', "oak\nred fox\n"])
 def test_classes_without_texts_are_named(content):
     with pytest.raises(PoolError, match=r"answer: no texts for [12] of 2 classes: 'red fox'") as raised:
-        read_answer([content], class_names=CLASSES, origin="answer")
+        read_answer({"answer": content}, class_names=CLASSES)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"oak": ["a"], "oak": ["b"]}', "a.txt: 'oak' appears twice; expected"),
+        ('{"oak": ["a", null]}', "a.txt: class 'oak' has None, which is no text"),
+        ('{"oak": ["a", ["b"]]}', "a.txt: class 'oak' has ['b'], which is no text"),
+        ('{"OAK": {"a": "b"}}', "a.txt: class 'oak' has {'a': 'b'}; expected a list of texts"),
+        ('{"oak": ["..."]}', "a.txt: class 'oak' has '...', the placeholder of the question"),
+        ('{"oak": ["a\\u0000b"]}', "a.txt: class 'oak' has 'a\\x00b', with a character that cannot be shown"),
+        ('{"oak": ["\\ud83d"]}', "a.txt: class 'oak' has '\\ud83d', with a character that cannot be shown"),
+        ('Sure!\n{"oak": ["a"],\n"red fox": ["b', "a.txt: not JSON, line 3: Unterminated string"),
+        ('```json\n{"oak": ["a",]}\n```', "a.txt: not JSON, line 2: "),
+        ('{"oak": ["a"], // nice\n"red fox": []}', "a.txt: not JSON, line 1: "),
+        ("{“oak”: [“a”]}", "a.txt: not JSON, line 1: "),
+    ],
+)
+def test_an_answer_that_is_broken_is_refused_with_its_place(content, message):
+    with pytest.raises(PoolError) as raised:
+        read_answer({"a.txt": content}, class_names=CLASSES)
+    assert str(raised.value).startswith(message)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("content", ["fox\n- oak\n- red\noak\n- lobed\n", "1. fox\n - oak\n - red\n2. oak\n - lobed\n"])
+def test_an_item_that_names_a_class_is_an_item_below_other_headings(content):
+    answer = read_answer({"a.txt": content}, class_names=["fox", "oak"])
+    assert answer.texts == {"fox": ["oak", "red"], "oak": ["lobed"]}
+
+
+def test_a_class_in_two_unicode_forms_is_asked_about_once_and_found():
+    forms = ["caf\u00e9", "cafe\u0301"]
+    (request,) = requests(forms, style=STYLES["descriptors"])
+    assert list(json.loads(request[request.index("{") :])) == forms[:1]
+    answer = read_answer({"a.txt": json.dumps({forms[1]: ["cups"]})}, class_names=forms)
+    assert answer.texts == {form: ["cups"] for form in forms}
 
 
 def test_requests_have_every_class_once_and_the_form_of_the_answer():

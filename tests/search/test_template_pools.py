@@ -61,6 +61,8 @@ def test_clip_benchmarks_file_of_one_dataset_is_taken(in_tmp):
         ("a.txt", "a {}\na photo\n", r"a\.txt, template 2: 'a photo' must hold exactly one placeholder"),
         ("a.txt", "{} and {c}\n", r"template 1: '\{\} and \{c\}' must hold exactly one"),
         ("a.txt", "a {}\na {}\n", r"a\.txt holds 'a \{\}' more than once \(templates 1, 2\)"),
+        ("a.txt", 'lambda c: f"a {c}.",\n', r"a\.txt, template 1: 'lambda c: f\"a \{c\}.\",' is code; expected one"),
+        ("a.txt", "a {}\n'b {}.',\n", r"a\.txt, template 2: .* is code"),
         ("a.txt", "\n", r"a\.txt is empty"),
         ("a.json", "{", "is not JSON"),
         ("a.json", '{"a": ["a {}"], "b": ["b {}"]}', "expected a list of templates, or one list under"),

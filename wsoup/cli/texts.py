@@ -88,18 +88,19 @@ def read_command(
 
     Example: wsoup texts read answer.txt --classes names.txt --out texts.json
     """
-    from wsoup.base.errors import PoolError
+    from wsoup.base.errors import PoolError, one_line
     from wsoup.disk.files import read_text
     from wsoup.disk.store import write_json
     from wsoup.photos.names import listed_names
-    from wsoup.search.candidates.questions import read_answer
+    from wsoup.search.candidates.replies import read_answer
 
     claim([("--out", out)], inputs=[*answers, classes], force=force)
-    contents = [read_text(file, kind=PoolError) for file in answers]
-    origin = ", ".join(map(str, answers))
-    answer = read_answer(contents, class_names=listed_names(classes), origin=origin)
+    contents = {str(file): read_text(file, kind=PoolError) for file in answers}
+    answer = read_answer(contents, class_names=listed_names(classes))
     if answer.unknown:
-        common.say([f"{len(answer.unknown)} keys are no class and are left out: {', '.join(answer.unknown[:5])}"])
+        common.say(
+            [f"{len(answer.unknown)} keys are no class and are left out: {one_line(', '.join(answer.unknown[:5]))}"]
+        )
     write_json(out, answer.texts)
     n_texts = sum(map(len, answer.texts.values()))
     print(f"{out}: {n_texts} texts of {len(answer.texts)} classes")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from wsoup.base.arguments import Flag
 from wsoup.core.prompts import checked
@@ -140,6 +140,15 @@ class DatasetParams(Section):
     """A folder with CoOp's own few-shot draws (shot_16-seed_1.pkl, ...)."""
     verify: Flag = False
     """DVC checks the images themselves at every run: watch is their folder."""
+
+    @model_validator(mode="after")
+    def _names_are_of_a_file(self) -> DatasetParams:
+        if self.names is not None and self.gpt_descriptors is None and self.sentences is None:
+            raise ValueError(
+                f"names: {self.names!r} names keys of gpt_descriptors or sentences, and neither is set; set one, or "
+                "take names out"
+            )
+        return self
 
     @property
     def class_texts(self) -> Iterator[ClassTextFile]:

@@ -2,10 +2,14 @@
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 
 from wsoup.base.class_names import checked_names, positions_by_name
-from wsoup.base.errors import DataError
+from wsoup.base.errors import DataError, MissingError
 from wsoup.datasets import names_file
+
+TEXT_FILES = (".txt", ".tsv", ".csv")
+"""Endings of what was meant as a file."""
 
 
 def read_class_names(text: str) -> dict[str, str]:
@@ -19,6 +23,7 @@ def listed_names(text: str) -> list[str]:
     A tab stands between the two. Two classes may have one name, as ImageNet's two of "missile" do.
 
     Raises:
+        MissingError: a file that does not exist.
         DataError: fewer than two, a folder with two names, or a file that is not text.
     """
     return [name for _, name in _lines(text)]
@@ -37,6 +42,8 @@ def _lines(text: str) -> list[tuple[str, str]]:
     folders = checked_names(folders)
     names = checked_names(names)
     if len(names) < 2:
+        if Path(text).suffix in TEXT_FILES and not os.path.exists(text):
+            raise MissingError(f"--classes: {text} does not exist; expected {names_file.EXPECTED}, or names: 'cat,dog'")
         raise DataError(
             f"--classes names {names[0]!r} alone; expected a text file, or two names or more as in 'cat,dog'"
         )

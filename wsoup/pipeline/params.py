@@ -12,7 +12,7 @@ from pydantic import model_validator
 
 from wsoup.base.validation import nearest
 from wsoup.evaluate.params import EvaluateParams, LandscapeParams, ReportParams
-from wsoup.evaluate.rows import judged_soups
+from wsoup.evaluate.rows import SIMPLE, judged_soups
 from wsoup.finetune.params import FinetuneParams
 from wsoup.finetune.tune_params import SoftDescriptorsTune
 from wsoup.heads.params import Heads
@@ -20,7 +20,7 @@ from wsoup.params.inputs import Datasets, EmbedParams, EncoderParams, FewshotPar
 from wsoup.params.section import Name, Section, Seeds, load, parse
 from wsoup.search.grow.all_kinds import Soups
 from wsoup.search.grow.kind import TEMPLATES_IN_CHAINS
-from wsoup.search.pools.params import CandidatesParams, ScoreParams
+from wsoup.search.pools.params import LISTED_TEMPLATES, CandidatesParams, ScoreParams
 
 RESERVED = {
     "datasets": ("method", "m", "variant", "row", "stored", "kind", "text"),
@@ -165,6 +165,25 @@ class Params(Section):
                 raise ValueError(
                     f"landscape.methods: {name!r} is not a method with tune.kind soft_descriptors, members: 1 and "
                     "prompt_tokens: 0; the plane is of one soft descriptor"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _lists_of_templates_are_there(self) -> Params:
+        """Refuse what is neither a list nor a file; a watched file may be elsewhere, where only artifacts are kept."""
+        watch = self.candidates.watch
+        known = ", ".join((*LISTED_TEMPLATES, SIMPLE))
+        for name, path in self.evaluate.template_files.items():
+            if not covers(watch, path) and not os.path.exists(path):
+                raise ValueError(
+                    f"evaluate.templates.{name}: there is no list or file {path!r}; expected a file under "
+                    f"candidates.watch ({watch}), or a list under its own name: {known}"
+                )
+        for name, dataset in self.datasets.items():
+            if dataset.templates in (*LISTED_TEMPLATES, SIMPLE):
+                raise ValueError(
+                    f"datasets.{name}.templates: {dataset.templates!r} is a list that comes with wsoup; expected a "
+                    f"file here: set evaluate.templates: {{{dataset.templates}: {dataset.templates}}} for its row"
                 )
         return self
 

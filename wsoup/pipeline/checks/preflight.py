@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from wsoup.base.errors import MissingError, ModelError, PoolError, WsoupError
-from wsoup.disk.files import Artifacts
+from wsoup.disk.files import Artifacts, read_text
+from wsoup.disk.store import read_checked_object
 from wsoup.finetune.tune_params import TuneParams
 from wsoup.pipeline.checks.hidden import hidden_from_dvc
 from wsoup.pipeline.params import Params
@@ -58,10 +59,15 @@ def _size(params: Params, *, pool: str, files: Sequence[str]) -> int:
 
 
 def _made_by_dvc(path: str) -> bool:
-    """Whether DVC may bring a file: one of its folders is a pipeline of its own, or it or a folder has a .dvc file."""
+    """Whether DVC may bring a file: the dvc.yaml of one of its folders names it, or it or a folder has a .dvc file."""
     folders = [part for part in Path(path).parents if part.name]
-    if any((folder / "dvc.yaml").is_file() for folder in folders):
-        return True
+    for folder in folders:
+        pipeline = folder / "dvc.yaml"
+        # Looked for in the text, because an output may stand in many forms there; a placeholder may be any name.
+        if pipeline.is_file():
+            text = read_text(pipeline)
+            if "${" in text or Path(path).relative_to(folder).parts[0] in text:
+                return True
     return any(part.with_name(f"{part.name}.dvc").is_file() for part in (Path(path), *folders))
 
 
@@ -105,13 +111,22 @@ def _gpt_files(params: Params) -> Iterator[WsoupError]:
 
 def _template_files(params: Params) -> Iterator[WsoupError]:
     """Files of templates that are missing or cannot be read."""
-    files = set(params.evaluate.template_files.values())
-    files |= {dataset.templates for dataset in params.datasets.values() if dataset.templates}
-    for path in sorted(files):
+    of_datasets = {name: dataset.templates for name, dataset in params.datasets.items() if dataset.templates}
+    made = Artifacts().templates
+    is_kept: dict[str, bool] = {}
+    try:
+        kept = read_checked_object(made) if made.exists() else {"lists": {}, "datasets": {}}
+    except WsoupError as error:
+        yield error
+        return
+    for group, files in (("lists", params.evaluate.template_files), ("datasets", of_datasets)):
+        for name, path in files.items():
+            is_kept[path] = is_kept.get(path, True) and name in kept[group]
+    for path in sorted(is_kept):
         try:
             templates_of(path)
         except MissingError as error:
-            if not Artifacts().templates.exists() and not _made_by_dvc(path):
+            if not is_kept[path] and not _made_by_dvc(path):
                 yield error
         except WsoupError as error:
             yield error

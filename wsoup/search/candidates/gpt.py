@@ -68,7 +68,7 @@ def _check_no_sentences(by_class: Mapping[str, Sequence[str]], *, path: str | Pa
 def _checked(path: str | Path) -> dict[str, list[str]]:
     """The file's content; ValueError unless it is a JSON object of class to list of texts."""
     regular_file(str(path))  # a FIFO would block
-    content = json.loads(Path(path).read_text(encoding="utf-8-sig"), object_pairs_hook=_each_once)
+    content = json.loads(Path(path).read_text(encoding="utf-8-sig"), object_pairs_hook=each_once)
     if not isinstance(content, dict):
         raise ValueError("not an object")
     for texts in content.values():
@@ -80,7 +80,7 @@ def _checked(path: str | Path) -> dict[str, list[str]]:
     return content
 
 
-def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """A JSON object; ValueError for a key that appears twice, of which Python would take the last."""
     counts = Counter(key for key, _ in pairs)
     for key, count in counts.items():

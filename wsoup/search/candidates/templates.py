@@ -5,6 +5,7 @@ list of templates, or what ``clip_benchmark eval --custom_template_file`` takes:
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -25,6 +26,8 @@ SEVEN = (
 )
 """Those that OpenAI selected from its 80, by forward selection on ImageNet (openai/CLIP, notebooks/
 Prompt_Engineering_for_ImageNet.ipynb)."""
+_CODE = re.compile(r"lambda\b.*|[fr]?([\"']).*\1,|f([\"']).*\2")
+"""A line of a list in Python, as CLIP's notebooks have them."""
 
 
 def templates_of(source: str) -> list[str]:
@@ -32,15 +35,17 @@ def templates_of(source: str) -> list[str]:
 
     Raises:
         MissingError: no such file.
-        PoolError: a line without exactly one placeholder, or twice; no templates.
+        PoolError: a line of code, one without exactly one placeholder, or twice; no templates.
     """
     if source == "openai7":
         return list(SEVEN)
     try:
         by_number = _of_json(source) if source.endswith(".json") else numbered(source)
     except MissingError:
-        known = " or ".join(LISTED_TEMPLATES)
-        raise MissingError(f"{source} does not exist; name a file of templates, or {known}") from None
+        raise MissingError(
+            f"{source} does not exist; name a file of templates, or {' or '.join(LISTED_TEMPLATES)} (under "
+            "evaluate.templates also simple)"
+        ) from None
     return _unique(by_number, origin=source)
 
 
@@ -56,6 +61,11 @@ def _unique(by_number: Mapping[int, str], *, origin: str) -> list[str]:
 
 def _checked(text: str, *, number: int, origin: str) -> str:
     """A template with ``{}``."""
+    if _CODE.fullmatch(text.strip()):
+        raise PoolError(
+            f"{origin}, template {number}: {shown_value(text)} is code; expected one template a line, without "
+            "quotation marks and commas, such as: a photo of a {}."
+        )
     template = bare(text.replace("{c}", "{}"))
     if not is_template(template) or template.count("{}") > 1:
         raise PoolError(
