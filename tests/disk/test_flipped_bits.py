@@ -69,6 +69,7 @@ READERS: dict[str, Callable[[Path, Encoder], object]] = {
     "results/*.parquet": table,
     "results/*/*.parquet": table,
     "evaluated.json": checked_object,
+    "templates.json": checked_object,
     "memory/*/*.json": checked_object,
     "finetuned/*/*/config.json": config,
     "finetuned/*/*/*.safetensors": tuned,

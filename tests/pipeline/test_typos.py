@@ -32,7 +32,7 @@ def errors(printed: str) -> list[str]:
 
 
 def test_a_mistyped_key_of_a_later_stage_is_found_before_the_search(edited: Project) -> None:
-    """k0 is edited as well, so the soup is first to run; the method with the typo is trained on it."""
+    """k0 is edited as well, and the method with the typo is trained on the soup; stage `code` reads all of params.yaml."""
     edited.edit("soups.word", k0=3)
     renamed(edited, "finetune.methods.coop_diverse", old="prompt_factor", new="promt_factor")
     shards = sorted(edited.folder.glob(".cache/wsoup/soup@word/*/*"))
@@ -43,7 +43,7 @@ def test_a_mistyped_key_of_a_later_stage_is_found_before_the_search(edited: Proj
     )
     assert errors(printed) == [problem]
     assert printed.count("Running stage") == 1
-    assert "Running stage 'soup@word'" in printed
+    assert "Running stage 'code'" in printed
     assert sorted(edited.folder.glob(".cache/wsoup/soup@word/*/*")) == shards
     assert errors(edited.run("wsoup", "check", good=False)) == [problem]
 

@@ -40,10 +40,11 @@ def reasons(stages: Collection[str] | None = None) -> dict[str, str | None]:
     """
     why: dict[str, str | None] = {}
     stages_folder = Path("stages").resolve()
-    digests = code_file.digests(stages_folder)
-    of_code_alone = code.digests(stages_folder)
-    optional = {name: stage.optional for name, stage in read_graph().stages.items()}
     with _repository() as repo:
+        # Only now, since DVC says better what is wrong with dvc.yaml.
+        digests = code_file.digests(stages_folder)
+        of_code_alone = code.digests(stages_folder)
+        optional = {name: stage.optional for name, stage in read_graph().stages.items()}
         graph = repo.index.graph  # edges lead from a stage to those it depends on
         needed = set()
         for stage in graph:
