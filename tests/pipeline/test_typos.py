@@ -13,7 +13,7 @@ from wsoup.pipeline.checks.missing_keys import missing_keys
 def edited(project: Project):
     """The project, whose params.yaml is restored afterwards."""
     yield project
-    project.git("checkout", "-q", "params.yaml")
+    project.git("checkout", "-q", "HEAD", "--", "params.yaml")  # whose edit an experiment that fails leaves staged
     project.run("dvc", "checkout", "-q")
 
 
@@ -32,7 +32,7 @@ def errors(printed: str) -> list[str]:
 
 
 def test_a_mistyped_key_of_a_later_stage_is_found_before_the_search(edited: Project) -> None:
-    """k0 is edited as well, and the method with the typo is trained on the soup; stage `code` reads all of params.yaml."""
+    """k0 is edited as well, and the method with the typo is trained on the soup; stage `code` reads all of it."""
     edited.edit("soups.word", k0=3)
     renamed(edited, "finetune.methods.coop_diverse", old="prompt_factor", new="promt_factor")
     shards = sorted(edited.folder.glob(".cache/wsoup/soup@word/*/*"))
