@@ -25,7 +25,7 @@ def test_a_word_soup_param_runs_the_word_soup_and_the_stages_behind_it(project):
     project.edit("soups.word", k0=8, patience=9)
     ran = project.repro()
     tuned = {"finetune@coop_diverse", "evaluate_tuned@ce", "evaluate_tuned@coop_diverse"}
-    assert ran == {"evaluated", "soup@word", "head@ridge", "evaluate", "report", *tuned}
+    assert ran == {"code", "evaluated", "soup@word", "head@ridge", "evaluate", "report", *tuned}
     assert before["artifacts/soups/word"] != project.outs()["artifacts/soups/word"]
     project.git("checkout", "-q", "--", ".")
     assert project.repro() == set() or project.outs() == before  # back to the first results, from the run cache
@@ -37,7 +37,7 @@ def test_a_landscape_is_one_more_stage_and_two_more_figures(project, tiny_encode
     before = project.outs()
     project.edit("finetune.methods", soft=SOFT)
     project.edit("landscape", **PLANE)
-    assert project.repro() == {"finetune@soft", "evaluate_tuned@soft", "landscape@soft", "report"}
+    assert project.repro() == {"code", "finetune@soft", "evaluate_tuned@soft", "landscape@soft", "report"}
     rows = json.loads((project.folder / "reports/plots/landscape.json").read_text())
     assert {(row["x"], row["y"]) for row in rows} == {(x / 2, y / 2) for x in range(3) for y in range(3)}
     assert {row["mean"] for row in rows} == {"training images", "mean of the targets"}
