@@ -136,7 +136,7 @@ def test_an_experiment_ends_in_one_consistent_state_and_can_be_taken_back(loop):
     table = loop.run(
         "dvc", "exp", "show", "--only-changed", "--drop", ".*/.*|params.yaml|Created", "--no-pager", COLUMNS="200"
     )
-    assert max(map(len, table.splitlines())) <= WIDTH, table
+    assert max(map(len, table.splitlines())) <= 120, table  # eight columns here, since both rows of the head move
     assert "more" in table
     loop.git("checkout", "-q", "--", ".")
     loop.run("dvc", "checkout", "-q")
