@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from wsoup.base.errors import DataError
 from wsoup.base.folder_names import composed, key
-from wsoup.datasets.flat_names import inner_folders_list
+from wsoup.datasets.boxes import boxes_line
+from wsoup.datasets.flat_names import inner_folders_list, proposal
 from wsoup.datasets.listing import some
 from wsoup.datasets.part_names import NO_CLASSES, are_parts, in_split, is_date, is_detail, without_meaning
 from wsoup.datasets.shape import OF_PHOTOS
@@ -74,10 +75,12 @@ def _check_parts(classes: Mapping[str, _Class], *, base: Path) -> None:
         return
     beside = [name for name in subfolders(base) if name.casefold() in BESIDE_PHOTOS]
     others = [name for name in classes if name.casefold() in BESIDE_PHOTOS] or beside
-    if others and {*classes} <= {*of_photos, *others}:
-        step = "write a list of the photos with their classes (docs/datasets.md)"
+    # Whatever else holds pictures beside ``JPEGImages/`` and boxes, such as ``SegmentationClass/``, is no class either.
+    if others and ({*classes} <= {*of_photos, *others} or boxes_line(base)):
         inner = innermost(classes[of_photos[0]].place)
-        if len(subfolders(inner)) > 1:
+        of_classes = [name for name in subfolders(inner) if in_split(name) is None]
+        step = proposal(inner) or boxes_line(base) or "write a list of the photos with their classes (docs/datasets.md)"
+        if len(of_classes) > 1:
             step = f"name {inner}"
         raise DataError(f"{base}: {of_photos[0]}/ and {others[0]}/ are parts of a dataset and not classes; {step}")
 
@@ -98,10 +101,12 @@ def _check_splits(classes: Mapping[str, _Class], *, base: Path) -> None:
             by_class.setdefault("_".join(named.rest).casefold(), {})[named.split] = name
     if n_plain == len(classes) and len(plain) > 1:
         shown = " and ".join(f"{name}/" for name in plain.values())
-        raise DataError(
-            f"{base}: {shown} hold photos and no class folders, so that nothing says which class a photo is of; "
+        step = boxes_line(base) or (
             f"expected {base / min(plain.values())}/<class>/<image>, or a list of the photos with their classes "
             "(docs/datasets.md)"
+        )
+        raise DataError(
+            f"{base}: {shown} hold photos and no class folders, so that nothing says which class a photo is of; {step}"
         )
     for of_class, names in by_class.items():
         if len(names) > 1:
