@@ -73,9 +73,10 @@ def test_a_fast_training_step_has_the_plain_ways_gradients(capsys):
 
 
 def test_counting(capsys):
-    script("counting").main(images=300, classes=40, size=32, candidates=2, pairs=1)
+    script("counting").main(images=300, classes=40, size=32, candidates=2, pairs=1, device="cpu")
     result = json.loads(capsys.readouterr().out)
     for row in result["rows"]:
         assert row["same"]
         assert 0 < row["open"] < 1
         assert row["ratio"] > 0
+        assert row["with_likelihood_s"] > 0
