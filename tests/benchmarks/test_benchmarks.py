@@ -80,3 +80,14 @@ def test_counting(capsys):
         assert 0 < row["open"] < 1
         assert row["ratio"] > 0
         assert row["with_likelihood_s"] > 0
+
+
+def test_files(capsys):
+    script("files").main(files=40)
+    result = json.loads(capsys.readouterr().out)
+    core_ms = result["core_ms_per_file"]
+    assert min(core_ms.values()) > 0
+    assert result["useful"] == pytest.approx((core_ms["decoding"] + core_ms["encoding"]) / core_ms["together"])
+    assert 0 <= result["busy"] <= 1
+    assert result["of_what_decoding_leaves"] > 0
+    assert list(result["handing_over_ms"]) == ["pipe", "shared"]
