@@ -50,6 +50,7 @@ class AveragedWeights:
         share: how much of the average is new after an iteration.
         iterations: of the whole training.
         ensemble: whether each soft descriptor is trained on its own.
+        first_stage: iterations before a second stage of training; None if there is none.
 
     Attributes:
         average: the averages by name; of an ensemble, of the descriptor that is being trained.
@@ -57,11 +58,18 @@ class AveragedWeights:
     """
 
     def __init__(
-        self, parameters: Mapping[str, nn.Parameter], *, share: Share, iterations: int, ensemble: bool
+        self,
+        parameters: Mapping[str, nn.Parameter],
+        *,
+        share: Share,
+        iterations: int,
+        ensemble: bool,
+        first_stage: int | None = None,
     ) -> None:
         self.parameters = parameters
         self.share = share
         self.iterations = iterations
+        self.first_stage = iterations if first_stage is None else first_stage
         self.start = {name: p.detach().clone() for name, p in parameters.items()}
         self.average = {name: p.clone() for name, p in self.start.items()}
         self.finished = self.start[SOFT].clone() if ensemble else None
@@ -73,9 +81,11 @@ class AveragedWeights:
         return iteration * len(self.finished) // self.iterations
 
     def turn(self, iteration: int) -> tuple[int, int]:
-        """Of the member that an iteration trains: its place among that member's iterations, and their number."""
+        """The place of an iteration among those of the member or the stage that it trains, and their number."""
+        if iteration >= self.first_stage:
+            return iteration - self.first_stage, self.iterations - self.first_stage
         if self.finished is None:
-            return iteration, self.iterations
+            return iteration, self.first_stage
         members = len(self.finished)
         member = self.member(iteration)
         first, after = (math.ceil(m * self.iterations / members) for m in (member, member + 1))
@@ -93,6 +103,16 @@ class AveragedWeights:
         for name, parameter in self.parameters.items():
             parameter.detach().copy_(self.start[name])
             self.average[name].copy_(self.start[name])
+
+    @torch.no_grad()
+    def settle(self) -> None:
+        """Set the weights to their averages."""
+        for name, average in self.average.items():
+            self.parameters[name].copy_(average)
+
+    def restart(self, name: str) -> None:
+        """Begin the average of one parameter anew, at its present values."""
+        self.average[name].copy_(self.parameters[name].detach())
 
     def update(self, iteration: int) -> None:
         """average = (1 - share) x average + share x weights, after an iteration."""
