@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import forms
@@ -27,6 +28,7 @@ from wsoup.params.inputs import DatasetParams
 from wsoup.params.reading import parse_yaml
 from wsoup.photos.files import find_photos
 from wsoup.photos.labelled import LabelledPhotos, look
+from wsoup.photos.labels import labelled
 from wsoup.pipeline.params import parse_params
 from wsoup.pipeline.profiles import own as profile_own
 
@@ -197,6 +199,74 @@ def test_lists_that_may_mean_two_things_are_refused(in_tmp: Path) -> None:
     assert unsaid(TWO_MEANINGS, lambda text: given(str(listed(in_tmp, text)), fraction=None, classes=None)) == []
 
 
+ONE_EACH = {
+    "Python's list": ("label", [["['cat']"], ["['dog']"]], ["cat", "dog"]),
+    "JSON's list": ("label", [['["cat"]'], ['["dog"]'], ["dog"]], ["cat", "dog"]),
+    "a bare list": ("label", [["[cat]"], ["[dog]"]], ["cat", "dog"]),
+    "brackets of a name": ("label", [["[cat]"], ["dog"]], ["[cat]", "dog"]),
+    "a separator at the end": ("labels", [["cat;"], ["dog;"], ["cat"]], ["cat", "dog"]),
+    "yes and no": ("cat,dog", [["yes", "no"], ["No", "Yes"]], ["cat", "dog"]),
+    "marks": ("cat,dog", [["x", ""], ["", "X"]], ["cat", "dog"]),
+    "CelebA's": ("cat,dog", [["1", "-1"], ["-1", "1"]], ["cat", "dog"]),
+    "gaps": ("cat,dog", [["1.0", ""], ["", "1.0"]], ["cat", "dog"]),
+    "a comma in names": ("label", [["crane"], ["crane, bird"], ["kite, bird"]], ["crane", "crane, bird", "kite, bird"]),
+    "levels": ("label", [["animal|cat"], ["animal|dog"]], ["animal|cat", "animal|dog"]),
+    "a blank in names": ("label", [["hot dog"], ["hot"], ["dog"]], ["dog", "hot", "hot dog"]),
+}
+SEVERAL = {
+    "ones": ("cat,dog", [["1", "1"], ["1", "0"], ["0", "1"], ["0", "1"]], "row 1 is of 2 classes.*; remove these"),
+    "none": ("cat,dog", [["1", "0"], ["0", "0"], ["0", "1"], ["0", "1"]], "row 2 is of no class"),
+    "Python's list": ("label", [["['cat']"], ["['cat', 'dog']"]], r"row 2 \(label .*, which is 'cat', 'dog'\)"),
+    "NumPy's list": ("label", [["['cat']"], ["['cat' 'dog']"]], "row 2 .*, which is 'cat', 'dog'"),
+    "JSON's list": ("class_name", [['["cat", "dog"]'], ['["dog"]']], "row 1 .class_name .*, which is 'cat', 'dog'"),
+    "bars": ("label", [["cat"], ["dog"], ["dog|horse"]], "row 3 .*, which is 'dog', 'horse'"),
+    "bars alone": ("label", [["cat|dog"], ["dog|horse"]], "row 1 .*, which is 'cat', 'dog'"),
+    "semicolons": ("labels", [["cat;"], ["cat;dog"]], "row 2 .*, which is 'cat', 'dog'"),
+    "commas": ("label", [["cat"], ["dog"], ["cat,dog"]], "row 3 .*, which is 'cat', 'dog'"),
+    "blanks between tags": ("tags", [["cat"], ["dog"], ["cat dog"]], "row 3 .*, which is 'cat', 'dog'"),
+    "blanks between numbers": ("Target", [["1"], ["7"], ["7 1"]], "row 3 .*, which is '7', '1'"),
+}
+
+
+def of_cells(root: Path, header: str, rows: Sequence[Sequence[str]]) -> Path:
+    """A list of as many photos, beside these, as there are rows, each row twice."""
+    names = [f"{i}" for i in range(2 * len(rows))]
+    file = listed(root, "", names=" ".join(names))
+    twice = [*rows, *rows]
+    forms.write_csv(file, ["file", *header.split(",")], [[f"{name}.jpg", *twice[int(name)]] for name in names])
+    return file
+
+
+def test_one_class_in_a_row_however_it_is_written(in_tmp: Path) -> None:
+    for kind, (header, rows, classes) in ONE_EACH.items():
+        file = of_cells(in_tmp / kind, header, rows)
+        assert given(str(file), fraction=None, classes=None).listing.class_names == classes, kind
+        photos, _ = find_photos([str(file)])
+        assert {photo.said for photo in photos} == {*classes}, kind
+        assert [[*photo.columns.values()][1:] for photo in photos[: len(rows)]] == [*map(list, rows)], "as they were"
+
+
+def test_rows_of_several_classes_are_refused_with_their_number(in_tmp: Path) -> None:
+    """Also where their folder is named; and `classify` counts none of them as right or wrong."""
+    for kind, (header, rows, message) in SEVERAL.items():
+        file = of_cells(in_tmp / kind, header, rows)
+        for read in (lambda name: given(name, fraction=None, classes=None), lambda name: tried(Path(name).parent)):
+            with pytest.raises(DataError, match=message) as caught:
+                read(str(file))
+            n_odd = sum(f"{2 * n} of {2 * len(rows)}" in str(caught.value) for n in range(1, len(rows) + 1))
+            assert n_odd == 1
+        photos, _ = find_photos([str(file)])
+        known, _ = labelled(photos, class_names=["cat", "dog", "7", "1"], folders={})
+        assert len(known) == 2 * len(rows)
+        assert sum(photo.label is not None for photo in known) < len(known)
+
+
+def test_ones_of_remarks_are_no_labels_of_photos_to_classify(in_tmp: Path) -> None:
+    file = of_cells(in_tmp, "blurry,night", [["1", "0"], ["0", "0"], ["0", "0"]])
+    photos, _ = find_photos([str(file)])
+    assert {photo.said for photo in photos} == {None}
+
+
 def test_two_files_that_fit_a_name_are_refused_with_both(in_tmp: Path) -> None:
     file = listed(in_tmp, "id,breed\na,cat\nb,dog\nc,cat\nd,dog\n")
     shutil.copytree("photos", "again")
@@ -221,9 +291,9 @@ NO_LISTS_OF_JSON: list[tuple[object, str]] = [
             "annotations": [{"image_id": 1, "category_id": 1}, {"image_id": 1, "category_id": 2}],
             "categories": [{"id": 1, "name": "cat"}, {"id": 2, "name": "dog"}],
         },
-        "image 'a.jpg' has annotations of 2 categories, 'cat', 'dog'",
+        "1 of 1 images are of several classes, such as 'a.jpg' of 2, 'cat', 'dog'; images of one class each",
     ),
-    ({"labels": {"a": ["x", "y"]}}, "'a' has 2 labels; images of one class each are read"),
+    ({"labels": {"a": ["x", "y"]}}, "1 of 1 images are of several classes, such as 'a' of 2, 'x', 'y'"),
     ([1, 2], "row 1 is not an object"),
     ([{"url": "x"}], "column path is missing beside 'url'"),
 ]

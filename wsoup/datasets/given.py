@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from wsoup.datasets import division, hub, listed_folder, webdataset
 from wsoup.datasets.division import Sides
+from wsoup.datasets.found_files import found_below
 from wsoup.datasets.layouts import listed_by_layout
 from wsoup.datasets.listing import Listing, split_name, validated
 from wsoup.datasets.lists import is_list, read_cells
@@ -88,12 +89,13 @@ def given(images: str, *, fraction: float | None, classes: str | None) -> Given:
 
 
 def _root_of(file: Path) -> Path:
-    """The folder that a list's paths are relative to: its own, or one beside that, as PACS has it."""
+    """The folder that a list's paths are relative to: its own, or one beside that, as PACS and COCO have it."""
     cells = read_cells(file)
     first = cells.paths[0] if cells.paths and cells.roles.path is not None else ""
-    if not first or os.path.isabs(first) or ".." in Path(first).parts or "/" not in first:
+    if not first or os.path.isabs(first) or ".." in Path(first).parts:
         return file.parent
-    if (file.parent / first).exists():
+    is_below = (file.parent / first).exists() or found_below(str(file.parent), [first], origin=cells.origin)[1]
+    if is_below:
         return file.parent
     beside = [file.parent.parent, *(file.parent.parent / name for name in subfolders(file.parent.parent))]
     return next((folder for folder in beside if (folder / first).is_file()), file.parent)

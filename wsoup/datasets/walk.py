@@ -191,6 +191,22 @@ def _files_below(folder: Path, *, depth: int = 0) -> Iterator[tuple[str, Kind]]:
             yield entry.name, "photo" if is_photo(entry.path) else "other"
 
 
+def files_in(folder: str) -> Iterator[str]:
+    """Files in a folder and its subfolders, except hidden ones, in the order of names."""
+    seen: set[str] = set()
+    for place, folders, names in os.walk(folder, followlinks=True):
+        folders[:] = sorted(name for name in folders if not is_hidden(name))
+        real = os.path.realpath(place)
+        # A link to a parent folder would never end.
+        if real in seen:
+            folders.clear()
+            continue
+        seen.add(real)
+        for name in sorted(names):
+            if not is_hidden(name):
+                yield os.path.join(place, name)
+
+
 def _is_broken(entry: os.DirEntry[str]) -> bool:
     """Whether an entry is a link that leads nowhere, as git-annex keeps one for each file without content."""
     return entry.is_symlink() and not os.path.exists(entry.path)
