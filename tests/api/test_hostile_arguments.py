@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from api_world import DESCRIPTORS, NAMES, SMALL, WORDS, photos
+from api_world import DESCRIPTORS, NAMES, WORDS, photos
 from PIL import Image
 from said import unsaid
 
@@ -24,6 +24,9 @@ from wsoup.photos.estimation import Adapted
 
 ENCODER = {"model": "m", "pretrained": None}
 SOUP = wsoup.Soup("greedy", 1, "a photo of a {}.", ENCODER, (Member("sharp"), Member("flat")))
+
+SHORT = {"k0": 2, "k1": 4, "patience": 2, "m": 2, "max_words": 2}
+"""A search that is as short as its settings allow: it is run for each value that is valid."""
 
 
 class Raises:
@@ -164,7 +167,7 @@ def calls(tiny_encoder: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[s
     soup = {**SOUP.as_json(), "members": (Member("x"),)}
     place = {"path": tmp_path_factory.mktemp("saved") / "x"}
     return {
-        "word_soup": (wsoup.word_soup, {**search, **SMALL, "words": WORDS, "seed": 1, "encoder": None}),
+        "word_soup": (wsoup.word_soup, {**search, **SHORT, "words": WORDS, "seed": 1, "encoder": None}),
         "descriptor_soup": (partial(wsoup.descriptor_soup, **search, seed=1), {"descriptors": DESCRIPTORS, "m": 2}),
         "score_texts": (partial(wsoup.score_texts, **search), {"texts": DESCRIPTORS}),
         "common_words": (wsoup.common_words, {"count": 3}),
