@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import hashlib
 import io
 import json
+import lzma
 import re
 import shutil
 import subprocess
@@ -18,7 +21,7 @@ import pytest
 from PIL import Image
 from said import unsaid
 
-from wsoup.base.errors import DataError
+from wsoup.base.errors import DataError, MissingError
 from wsoup.core.prompts import clean_class_name
 from wsoup.datasets import manifest, webdataset
 from wsoup.datasets.given import given, is_given
@@ -267,6 +270,27 @@ def test_ones_of_remarks_are_no_labels_of_photos_to_classify(in_tmp: Path) -> No
     assert {photo.said for photo in photos} == {None}
 
 
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("elsewhere/{}.jpg", r"6 of 6 listed files are not there; the first, 'elsewhere/0.jpg', was looked for at"),
+        ("photos/{}.png", r"looked for at .*/data/photos/0.png \(there is 0.jpg\), and by its name below .*/data"),
+        ("photos/{}.JPG", r"looked for at .*/data/photos/0.JPG \(there is 0.jpg\)"),
+        ("{}.webp", "looked for at .*/data/0.webp, and by its name below"),
+    ],
+)  # fmt: skip
+def test_a_list_whose_files_are_missing_says_where_they_were_looked_for(in_tmp: Path, path: str, message: str) -> None:
+    text = "".join(f"{path.format(i)},{NAMES[i % 2]}\n" for i in range(6))
+    file = listed(in_tmp / "data", f"path,label\n{text}", names="0 1 2 3 4 5")
+    # Another dataset beside it may have files of these names, and others.
+    for other in (0, 2):
+        (in_tmp / "other" / path.format(other)).parent.mkdir(parents=True, exist_ok=True)
+        (in_tmp / "other" / path.format(other)).write_bytes(picture(0))
+    for refused in (lambda: tried(file), lambda: profile_own.own(str(file), encoder={"pretrained": "openai"})):
+        with pytest.raises(MissingError, match=message):
+            refused()
+
+
 def test_two_files_that_fit_a_name_are_refused_with_both(in_tmp: Path) -> None:
     file = listed(in_tmp, "id,breed\na,cat\nb,dog\nc,cat\nd,dog\n")
     shutil.copytree("photos", "again")
@@ -457,6 +481,54 @@ def test_labels_may_be_numbers_or_names_in_any_of_three_files(in_tmp: Path) -> N
 def test_captions_beside_labels_are_not_read(in_tmp: Path) -> None:
     files = [file for i in range(8) for file in [*sample(f"k{i}", str(i % 2)), (f"k{i}.txt", b"a dog and a cat")]]
     assert tried(shard(Path("mine"), *files)).class_names == ["cat", "dog"]
+
+
+@pytest.mark.parametrize("name", ["s.{:03d}", "v1.0-{:03d}", "dog.{:03d}.small", "a/b.c/d.{:03d}"])
+def test_keys_with_periods_are_read_to_the_last_one(in_tmp: Path, photos: forms.Photos, name: str) -> None:
+    """WebDataset's own keys end at the first period, and so no file of these would be a picture."""
+    root = forms.webdataset(in_tmp / "mine", photos)
+    for split, of_split in photos.items():
+        shutil.rmtree(root / split)
+        (root / split).mkdir()
+        with tarfile.open(root / split / "0.tar", "w") as tar:
+            for i, (of_class, data) in enumerate(of_split):
+                forms.put(tar, f"{name.format(i)}.png", data)
+                forms.put(tar, f"{name.format(i)}.cls", str(NAMES.index(of_class)).encode())
+    assert facts(tried(root)) == facts(tried(forms.folders(in_tmp / "folders", photos)))
+
+
+def test_pictures_beside_a_samples_own_are_no_samples(in_tmp: Path) -> None:
+    (in_tmp / "mine").mkdir()
+    with tarfile.open(in_tmp / "mine/0.tar", "w") as tar:
+        for key in "abcd":
+            for kind, data in (("png", picture(ord(key))), ("mask.png", picture(0)), ("cls", NAMES["ac".count(key)])):
+                forms.put(tar, f"{key}.{kind}", data.encode() if isinstance(data, str) else data)
+    assert len(given(str(in_tmp / "mine"), fraction=None, classes=None).listing.splits["test"].paths) == 4
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            gzip.compress(b"x" * 9000),
+            r"is compressed; shards are read by offset: rename it to .tar.gz, and unc.*gunzip",
+        ),
+        (bz2.compress(b"x" * 9000), r"rename it to .tar.bz2, and uncompress it \(bunzip2\)"),
+        (lzma.compress(b"x" * 9000), r"rename it to .tar.xz, and uncompress it \(unxz\)"),
+        (b"PK\x03\x04" + bytes(2000), r"is a zip file; unpack it \(unzip\), and name the folder"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 7\n", "is a pointer of Git LFS; fetch"),
+        (
+            b"\n<!DOCTYPE html><title>404</title>" + b" " * 600,
+            "is a web page, as a failed download leaves it; download",
+        ),
+    ],
+)
+def test_what_is_called_tar_by_mistake_is_said(in_tmp: Path, content: bytes, message: str) -> None:
+    (in_tmp / "mine").mkdir()
+    (in_tmp / "mine/0.tar").write_bytes(content)
+    for refused in (lambda: given("mine", fraction=None, classes=None), lambda: find_photos(["mine"])):
+        with pytest.raises(DataError, match=rf"mine/0.tar is no whole tar archive after its beginning: it .*{message}"):
+            refused()
 
 
 def test_compressed_shards_beside_others_are_refused(in_tmp: Path) -> None:

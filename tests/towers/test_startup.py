@@ -1,4 +1,4 @@
-"""Deferred imports change nothing but the time; each fact in its own process, forked from one that has torch."""
+"""Deferred imports change nothing but the time; each fact in its own process."""
 
 from __future__ import annotations
 
@@ -7,6 +7,14 @@ import sys
 import textwrap
 
 FACTS = {
+    "a model with a timm tower is built as usual": """
+        import wsoup.towers.encoder
+        import open_clip
+        vision = {"timm_model_name": "test_vit", "image_size": 160}
+        model = open_clip.CLIP(8, vision, {"layers": 1, "width": 16, "heads": 2})
+        import open_clip.timm_model
+        assert type(model.visual) is open_clip.timm_model.TimmModel is open_clip.model.TimmModel
+    """,
     "an encoder's images and texts need neither the compiler nor timm nor transformers": """
         import sys
         import torch
@@ -29,14 +37,6 @@ FACTS = {
         assert (is_compile_supported("cpu"), is_compile_supported("meta")) == (True, False)
         import torch._dynamo.utils
         assert torch._dynamo.utils.__file__
-    """,
-    "a model with a timm tower is built as usual": """
-        import wsoup.towers.encoder
-        import open_clip
-        vision = {"timm_model_name": "test_vit", "image_size": 160}
-        model = open_clip.CLIP(8, vision, {"layers": 1, "width": 16, "heads": 2})
-        import open_clip.timm_model
-        assert type(model.visual) is open_clip.timm_model.TimmModel is open_clip.model.TimmModel
     """,
     "captions are written with the classes of transformers, if it is installed": """
         import importlib.util
@@ -89,9 +89,7 @@ FACTS = {
 
 FORKS = """
 import os, sys, traceback
-import torch
 for name, fact in FACTS.items():
-    sys.stdout.flush()
     child = os.fork()
     if not child:
         try:
@@ -101,9 +99,10 @@ for name, fact in FACTS.items():
             traceback.print_exc()
             os._exit(1)
     if os.waitpid(child, 0)[1]:
-        print(name)
+        print(name, flush=True)
+    import torch
 """
-"""Runs each fact in a process of its own that has imported torch, and nothing else, before."""
+"""Runs each fact in a process of its own: for the first, wsoup imports torch, and for the others it is there before."""
 
 
 def test_that_each_fact_holds():
