@@ -4,7 +4,7 @@ import os
 import re
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,7 +13,16 @@ from wsoup.base.folder_names import composed, key
 from wsoup.datasets.boxes import boxes_line
 from wsoup.datasets.flat_names import inner_folders_list, proposal
 from wsoup.datasets.listing import some
-from wsoup.datasets.part_names import NO_CLASSES, are_parts, in_split, is_date, is_detail, without_meaning
+from wsoup.datasets.part_names import (
+    NO_CLASSES,
+    are_parts,
+    copied_from,
+    in_split,
+    is_date,
+    is_detail,
+    seems_no_class,
+    without_meaning,
+)
 from wsoup.datasets.shape import OF_PHOTOS
 from wsoup.datasets.walk import Contents, holds_photos_itself, subfolders
 
@@ -66,6 +75,7 @@ def check_classes(found: Mapping[str, Mapping[str, Contents]], *, base: Path, fo
     _check_shards(classes, base=base)
     _check_depth(classes, base=base)
     _check_dates(classes, base=base)
+    _check_copied(classes)
 
 
 def _check_parts(classes: Mapping[str, _Class], *, base: Path) -> None:
@@ -233,6 +243,23 @@ def _branches(paths: Sequence[str]) -> dict[str, str]:
             return {key(name): name for name in names}
         nested = [folders[1:] for folders in nested if len(folders) > 1]
     return {}
+
+
+def _check_copied(classes: Mapping[str, _Class]) -> None:
+    """Refuse ``cat (1)/`` and ``cat - Copy/`` beside ``cat/``."""
+    for name, one in classes.items():
+        first = copied_from(name)
+        if first in classes:
+            raise DataError(
+                f"{str(one.place)!r} has the name of a copy of {first!r}, so that both may be one class; merge them, "
+                f"move the copy elsewhere, or, if {name!r} is a class, {A_FILE.format(name)}"
+            )
+
+
+def no_classes_line(names: Iterable[str]) -> str:
+    """A line on class folders that are called like what lies beside classes; "" if there are none."""
+    odd = [name for name in names if seems_no_class(name)]
+    return f"taken for classes, move them elsewhere if they are none: {some(odd)}" if odd else ""
 
 
 def nested_classes(images_of: Mapping[str, Sequence[str]]) -> str:
