@@ -310,7 +310,7 @@ def test_json_maps_of_lists_are_of_files_or_of_classes(in_tmp: Path, held: objec
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
-        ("list.csv", b"photos/0.jpg,cat\nphotos/1.jpg,dog\n", "header line that names them\\): put one above this line, which"),
+        ("list.csv", b"photos/0.jpg,cat\nphotos/1.jpg,dog\n", "names them\\): put one above this line, which is"),
         ("list.csv", "path,label\n0.jpg,c\u00f6t\n".encode("utf-16"), r"not UTF-8 .* \(it begins as UTF-16 does\)"),
         ("list.csv", b"PK\x03\x04\x14\xff", r"it begins as an Excel or zip file does"),
         ("list.xlsx", b"PK\x03\x04", "is not a folder; .*, or save the table as CSV UTF-8, with the columns path and"),

@@ -272,6 +272,15 @@ def test_folders_of_photos_alone_are_classes_whatever_their_names(root: Path, cl
     assert photos.taken == "photos: its folders are the classes"
 
 
+@pytest.mark.parametrize("parts", [("train_1", "train_2"), ("train1",), ("Training 01", "Training 02")])
+def test_parts_of_a_split_are_refused_where_they_would_be_left_out(root: Path, parts: tuple[str, ...]) -> None:
+    fill(root, *below("test", *parts))
+    with pytest.raises(DataError, match=rf"photos/{parts[0]} would be a part of split 'train', which has no folder of"):
+        tried(root)
+    (root / parts[0]).rename(root / "train")
+    assert sides_of(tried(root), root) == ({"train"}, {"test"})
+
+
 def test_one_folder_like_training_among_classes_is_a_class(root: Path) -> None:
     fill(root, "training/monday", "running", "cycling")
     assert list(tried(root).names) == ["cycling", "running", "training"]
@@ -523,6 +532,9 @@ FLAT = "hold photos and no class folders, so that nothing says which class a pho
         ("train valid test", FLAT),
         ("train2017 val2017", FLAT),
         ("train_images test_images", FLAT),
+        ("train_images test_images unlabeled_images", FLAT),
+        ("fog/1/dog fog/1/cat fog/2/dog snow/1/dog", UNEVEN),
+        ("fog/1/n01440764 fog/1/n01443537 fog/2/n01440764 snow/1/n01443537", UNEVEN),
     ],
 )
 def test_folders_that_say_when_where_or_what_for_are_no_classes(root: Path, places: str, message: str) -> None:
@@ -568,7 +580,7 @@ def test_a_copy_of_a_class_folder_is_refused_beside_it(root: Path, copy: str) ->
     assert list(tried(root).names) == sorted([copy, "dog", "fox"])
 
 
-@pytest.mark.parametrize("name", ["unlabeled", "Unsorted", "New Folder", "tmp", "to_sort", "checkpoints"])
+@pytest.mark.parametrize("name", ["unlabeled", "Unsorted", "New Folder", "tmp", "to_sort", "images"])
 def test_a_folder_that_often_lies_beside_classes_is_taken_with_a_line(root: Path, name: str) -> None:
     photos = tried(fill(root, "cat", "dog", name))
     assert name in photos.names

@@ -109,7 +109,8 @@ def _check_splits(classes: Mapping[str, _Class], *, base: Path) -> None:
             plain[named.split] = name
         else:
             by_class.setdefault("_".join(named.rest).casefold(), {})[named.split] = name
-    if n_plain == len(classes) and len(plain) > 1:
+    n_beside = sum(map(seems_no_class, classes))
+    if n_plain + n_beside == len(classes) and len(plain) > 1:
         shown = " and ".join(f"{name}/" for name in plain.values())
         step = boxes_line(base) or (
             f"expected {base / min(plain.values())}/<class>/<image>, or a list of the photos with their classes "
@@ -170,7 +171,7 @@ def _check_depth(classes: Mapping[str, _Class], *, base: Path) -> None:
     _check_copies(classes, base=base)
     inner = _inner_folders(classes)
     different = sorted(set().union(*inner.values()))
-    if _hold_details(inner, different=different):
+    if _hold_details(inner, different=different) and not _hold_classes_deeper(classes):
         return
     holding = [name for name in classes if inner[name]]
     shown = ", ".join(
@@ -193,6 +194,12 @@ def _hold_details(inner: Mapping[str, set[str]], *, different: Sequence[str]) ->
         return False
     shared = [name for name in different if sum(name in folders for folders in inner.values()) > 1]
     return len(different) < 2 or (2 * len(shared) >= len(different) and all(map(is_detail, different)))
+
+
+def _hold_classes_deeper(classes: Mapping[str, _Class]) -> bool:
+    """Whether several folders below those within others have names of their own, as in ImageNet-C's ``fog/1/dog``."""
+    deeper = {name for one in classes.values() for path in one.images for name in path.split("/")[1:-1]}
+    return len(deeper) > 1 and not all(map(is_detail, deeper))
 
 
 def _inner_folders(classes: Mapping[str, _Class]) -> dict[str, set[str]]:

@@ -40,7 +40,7 @@ def read_json_cells(path: Path, *, may_be_several: bool = False) -> Cells:
         return _of_form(_fiftyone, held, origin=origin, may_be_several=may_be_several)
     if isinstance(held, dict) and held and all(isinstance(value, str | int) for value in held.values()):
         return _cells({name: _text(value) for name, value in held.items()}, origin=origin)
-    if isinstance(held, dict) and held and all(_is_of_texts(value) for value in held.values()):
+    if isinstance(held, dict) and any(held.values()) and all(map(_is_of_texts, held.values())):
         return _of_form(_maps_of_lists, held, origin=origin, may_be_several=may_be_several)
     raise DataError(f"{origin} is no list of images; expected {FORMS}")
 

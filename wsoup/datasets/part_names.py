@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from wsoup.base.folder_names import CAMEL
+from wsoup.base.folder_names import CAMEL, WNID
 from wsoup.datasets.shape import OF_PHOTOS, WITHOUT_MEANING, WORDS
 
 YEAR = r"(19|20)\d\d"
@@ -91,9 +91,11 @@ def is_part(name: str) -> bool:
 def is_detail(name: str) -> bool:
     """Whether a folder in a class has a name that is no class: a number at its end, a date, a season, a view.
 
-    >>> [is_detail(name) for name in ("s1", "001", "Front", "2019-01-31", "monday", "images", "dog")]
-    [True, True, True, True, True, True, False]
+    >>> [is_detail(name) for name in ("s1", "001", "Front", "2019-01-31", "monday", "images", "dog", "n01440764")]
+    [True, True, True, True, True, True, False, False]
     """
+    if WNID.match(f"{name}_"):
+        return False
     return is_date(name) or ENDS_IN_A_NUMBER.fullmatch(name) is not None or name.casefold() in DETAILS
 
 
@@ -109,7 +111,9 @@ def copied_from(name: str) -> str | None:
 
 def seems_no_class(name: str) -> bool:
     """Whether a folder has the name of what lies beside classes: ``unlabeled``, ``New folder``."""
-    return " ".join(_words(name)).casefold() in NO_CLASS
+    words = " ".join(_words(name)).casefold()
+    told = " ".join(word for word in words.split() if word not in WITHOUT_MEANING)
+    return words in NO_CLASS or told in NO_CLASS or words in OF_PHOTOS
 
 
 def in_split(name: str) -> OfSplit | None:
