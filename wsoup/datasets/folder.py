@@ -18,6 +18,7 @@ from wsoup.base.folder_names import alike, composed, forms_line
 from wsoup.core.prompts import clean_class_name
 from wsoup.datasets.boxes import boxes_line
 from wsoup.datasets.class_folders import check_classes, innermost
+from wsoup.datasets.class_lines import names_of, read_class_names
 from wsoup.datasets.containers import containers_line
 from wsoup.datasets.flat_names import proposal
 from wsoup.datasets.listing import Listing, some
@@ -29,9 +30,7 @@ from wsoup.datasets.walk import (
     Contents,
     contents_of,
     has_photos,
-    names_of,
     prefix_of,
-    read_class_names,
     split_of_folders,
     subfolders,
 )

@@ -16,6 +16,7 @@ from typing import Any
 from wsoup.base.errors import DataError
 from wsoup.core.prompts import clean_class_name
 from wsoup.datasets.cells import CLASS_NAMES, Cells, Roles, has_numbers
+from wsoup.datasets.class_lines import stripped_lines
 from wsoup.datasets.left_out import in_words
 from wsoup.datasets.list_classes import classes_of
 from wsoup.datasets.listing import Listing, some
@@ -23,7 +24,7 @@ from wsoup.datasets.names_file import read_names
 from wsoup.datasets.photo_files import IMAGE_SUFFIXES, ending, is_hidden
 from wsoup.datasets.shape import named_like_splits
 from wsoup.datasets.tables import listing_of
-from wsoup.datasets.walk import SPLIT_FOLDERS, has_photos, require_folder, stripped_lines, subfolders
+from wsoup.datasets.walk import SPLIT_FOLDERS, has_photos, require_folder, subfolders
 from wsoup.disk.files import shown
 from wsoup.disk.tar_files import Entry, entries, place_of
 
