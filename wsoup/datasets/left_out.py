@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from wsoup.base.folder_names import composed
-from wsoup.datasets.class_folders import nested_classes, no_classes_line
+from wsoup.datasets.class_depth import nested_classes
+from wsoup.datasets.class_folders import no_classes_line
 from wsoup.datasets.listing import some
 from wsoup.datasets.photo_files import TO_CONVERT, ending, is_hidden, is_photo, is_unfinished
 from wsoup.datasets.shape import Shape, shape_of
