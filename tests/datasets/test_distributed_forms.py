@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import hashlib
 import io
 import json
+import lzma
 import shutil
 import subprocess
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import forms
@@ -15,7 +19,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from wsoup.base.errors import DataError
+from wsoup.base.errors import DataError, MissingError
 from wsoup.core.prompts import clean_class_name
 from wsoup.datasets import manifest, webdataset
 from wsoup.datasets.given import given, is_given
@@ -25,6 +29,7 @@ from wsoup.params.inputs import DatasetParams
 from wsoup.params.reading import parse_yaml
 from wsoup.photos.files import find_photos
 from wsoup.photos.labelled import LabelledPhotos, look
+from wsoup.photos.labels import labelled
 from wsoup.pipeline.params import parse_params
 from wsoup.pipeline.profiles import own as profile_own
 
@@ -199,6 +204,97 @@ def test_lists_that_may_mean_two_things_are_refused(in_tmp: Path, text: str, mes
         given(str(file), fraction=None, classes=None)
 
 
+ONE_EACH = {
+    "Python's list": ("label", [["['cat']"], ["['dog']"]], ["cat", "dog"]),
+    "JSON's list": ("label", [['["cat"]'], ['["dog"]'], ["dog"]], ["cat", "dog"]),
+    "a bare list": ("label", [["[cat]"], ["[dog]"]], ["cat", "dog"]),
+    "brackets of a name": ("label", [["[cat]"], ["dog"]], ["[cat]", "dog"]),
+    "a separator at the end": ("labels", [["cat;"], ["dog;"], ["cat"]], ["cat", "dog"]),
+    "yes and no": ("cat,dog", [["yes", "no"], ["No", "Yes"]], ["cat", "dog"]),
+    "marks": ("cat,dog", [["x", ""], ["", "X"]], ["cat", "dog"]),
+    "CelebA's": ("cat,dog", [["1", "-1"], ["-1", "1"]], ["cat", "dog"]),
+    "gaps": ("cat,dog", [["1.0", ""], ["", "1.0"]], ["cat", "dog"]),
+    "a comma in names": ("label", [["crane"], ["crane, bird"], ["kite, bird"]], ["crane", "crane, bird", "kite, bird"]),
+    "levels": ("label", [["animal|cat"], ["animal|dog"]], ["animal|cat", "animal|dog"]),
+    "a blank in names": ("label", [["hot dog"], ["hot"], ["dog"]], ["dog", "hot", "hot dog"]),
+}
+SEVERAL = {
+    "ones": ("cat,dog", [["1", "1"], ["1", "0"], ["0", "1"], ["0", "1"]], "row 1 is of 2 classes.*; remove these"),
+    "none": ("cat,dog", [["1", "0"], ["0", "0"], ["0", "1"], ["0", "1"]], "row 2 is of no class"),
+    "Python's list": ("label", [["['cat']"], ["['cat', 'dog']"]], r"row 2 \(label .*, which is 'cat', 'dog'\)"),
+    "NumPy's list": ("label", [["['cat']"], ["['cat' 'dog']"]], "row 2 .*, which is 'cat', 'dog'"),
+    "JSON's list": ("class_name", [['["cat", "dog"]'], ['["dog"]']], "row 1 .class_name .*, which is 'cat', 'dog'"),
+    "bars": ("label", [["cat"], ["dog"], ["dog|horse"]], "row 3 .*, which is 'dog', 'horse'"),
+    "bars alone": ("label", [["cat|dog"], ["dog|horse"]], "row 1 .*, which is 'cat', 'dog'"),
+    "semicolons": ("labels", [["cat;"], ["cat;dog"]], "row 2 .*, which is 'cat', 'dog'"),
+    "commas": ("label", [["cat"], ["dog"], ["cat,dog"]], "row 3 .*, which is 'cat', 'dog'"),
+    "blanks between tags": ("tags", [["cat"], ["dog"], ["cat dog"]], "row 3 .*, which is 'cat', 'dog'"),
+    "blanks between numbers": ("Target", [["1"], ["7"], ["7 1"]], "row 3 .*, which is '7', '1'"),
+}
+
+
+def of_cells(root: Path, header: str, rows: Sequence[Sequence[str]]) -> Path:
+    """A list of as many photos, beside these, as there are rows, each row twice."""
+    names = [f"{i}" for i in range(2 * len(rows))]
+    file = listed(root, "", names=" ".join(names))
+    twice = [*rows, *rows]
+    forms.write_csv(file, ["file", *header.split(",")], [[f"{name}.jpg", *twice[int(name)]] for name in names])
+    return file
+
+
+@pytest.mark.parametrize("kind", ONE_EACH)
+def test_one_class_in_a_row_however_it_is_written(in_tmp: Path, kind: str) -> None:
+    header, rows, classes = ONE_EACH[kind]
+    file = of_cells(in_tmp, header, rows)
+    assert given(str(file), fraction=None, classes=None).listing.class_names == classes
+    photos, _ = find_photos([str(file)])
+    assert {photo.said for photo in photos} == {*classes}
+    assert [[*photo.columns.values()][1:] for photo in photos[: len(rows)]] == [*map(list, rows)], "as they were"
+
+
+@pytest.mark.parametrize("kind", SEVERAL)
+def test_rows_of_several_classes_are_refused_with_their_number(in_tmp: Path, kind: str) -> None:
+    """Also where their folder is named; and `classify` counts none of them as right or wrong."""
+    header, rows, message = SEVERAL[kind]
+    file = of_cells(in_tmp / "data", header, rows)
+    for refused in (lambda: given(str(file), fraction=None, classes=None), lambda: tried(in_tmp / "data")):
+        with pytest.raises(DataError, match=message) as caught:
+            refused()
+        n_odd = sum(f"{2 * n} of {2 * len(rows)}" in str(caught.value) for n in range(1, len(rows) + 1))
+        assert n_odd == 1
+    photos, _ = find_photos([str(file)])
+    known, _ = labelled(photos, class_names=["cat", "dog", "7", "1"], folders={})
+    assert len(known) == 2 * len(rows)
+    assert sum(photo.label is not None for photo in known) < len(known)
+
+
+def test_ones_of_remarks_are_no_labels_of_photos_to_classify(in_tmp: Path) -> None:
+    file = of_cells(in_tmp, "blurry,night", [["1", "0"], ["0", "0"], ["0", "0"]])
+    photos, _ = find_photos([str(file)])
+    assert {photo.said for photo in photos} == {None}
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("elsewhere/{}.jpg", r"6 of 6 listed files are not there; the first, 'elsewhere/0.jpg', was looked for at"),
+        ("photos/{}.png", r"looked for at .*/data/photos/0.png \(there is 0.jpg\), and by its name below .*/data"),
+        ("photos/{}.JPG", r"looked for at .*/data/photos/0.JPG \(there is 0.jpg\)"),
+        ("{}.webp", "looked for at .*/data/0.webp, and by its name below"),
+    ],
+)  # fmt: skip
+def test_a_list_whose_files_are_missing_says_where_they_were_looked_for(in_tmp: Path, path: str, message: str) -> None:
+    text = "".join(f"{path.format(i)},{NAMES[i % 2]}\n" for i in range(6))
+    file = listed(in_tmp / "data", f"path,label\n{text}", names="0 1 2 3 4 5")
+    # Another dataset beside it may have files of these names, and others.
+    for other in (0, 2):
+        (in_tmp / "other" / path.format(other)).parent.mkdir(parents=True, exist_ok=True)
+        (in_tmp / "other" / path.format(other)).write_bytes(picture(0))
+    for refused in (lambda: tried(file), lambda: profile_own.own(str(file), encoder={"pretrained": "openai"})):
+        with pytest.raises(MissingError, match=message):
+            refused()
+
+
 def test_two_files_that_fit_a_name_are_refused_with_both(in_tmp: Path) -> None:
     file = listed(in_tmp, "id,breed\na,cat\nb,dog\nc,cat\nd,dog\n")
     shutil.copytree("photos", "again")
@@ -225,9 +321,9 @@ def test_two_lists_in_a_folder_are_refused_with_both(in_tmp: Path) -> None:
                 "annotations": [{"image_id": 1, "category_id": 1}, {"image_id": 1, "category_id": 2}],
                 "categories": [{"id": 1, "name": "cat"}, {"id": 2, "name": "dog"}],
             },
-            "image 'a.jpg' has annotations of 2 categories, 'cat', 'dog'",
+            "1 of 1 images are of several classes, such as 'a.jpg' of 2, 'cat', 'dog'; images of one class each",
         ),
-        ({"labels": {"a": ["x", "y"]}}, "'a' has 2 labels; images of one class each are read"),
+        ({"labels": {"a": ["x", "y"]}}, "1 of 1 images are of several classes, such as 'a' of 2, 'x', 'y'"),
         ([1, 2], "row 1 is not an object"),
         ([{"url": "x"}], "column path is missing beside 'url'"),
     ],
@@ -401,6 +497,54 @@ def test_labels_may_be_numbers_or_names_in_any_of_three_files(in_tmp: Path, kind
 def test_captions_beside_labels_are_not_read(in_tmp: Path) -> None:
     files = [file for i in range(8) for file in [*sample(f"k{i}", str(i % 2)), (f"k{i}.txt", b"a dog and a cat")]]
     assert tried(shard(Path("mine"), *files)).class_names == ["cat", "dog"]
+
+
+@pytest.mark.parametrize("name", ["s.{:03d}", "v1.0-{:03d}", "dog.{:03d}.small", "a/b.c/d.{:03d}"])
+def test_keys_with_periods_are_read_to_the_last_one(in_tmp: Path, photos: forms.Photos, name: str) -> None:
+    """WebDataset's own keys end at the first period, and so no file of these would be a picture."""
+    root = forms.webdataset(in_tmp / "mine", photos)
+    for split, of_split in photos.items():
+        shutil.rmtree(root / split)
+        (root / split).mkdir()
+        with tarfile.open(root / split / "0.tar", "w") as tar:
+            for i, (of_class, data) in enumerate(of_split):
+                forms.put(tar, f"{name.format(i)}.png", data)
+                forms.put(tar, f"{name.format(i)}.cls", str(NAMES.index(of_class)).encode())
+    assert facts(tried(root)) == facts(tried(forms.folders(in_tmp / "folders", photos)))
+
+
+def test_pictures_beside_a_samples_own_are_no_samples(in_tmp: Path) -> None:
+    (in_tmp / "mine").mkdir()
+    with tarfile.open(in_tmp / "mine/0.tar", "w") as tar:
+        for key in "abcd":
+            for kind, data in (("png", picture(ord(key))), ("mask.png", picture(0)), ("cls", NAMES["ac".count(key)])):
+                forms.put(tar, f"{key}.{kind}", data.encode() if isinstance(data, str) else data)
+    assert len(given(str(in_tmp / "mine"), fraction=None, classes=None).listing.splits["test"].paths) == 4
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            gzip.compress(b"x" * 9000),
+            r"is compressed; shards are read by offset: rename it to .tar.gz, and unc.*gunzip",
+        ),
+        (bz2.compress(b"x" * 9000), r"rename it to .tar.bz2, and uncompress it \(bunzip2\)"),
+        (lzma.compress(b"x" * 9000), r"rename it to .tar.xz, and uncompress it \(unxz\)"),
+        (b"PK\x03\x04" + bytes(2000), r"is a zip file; unpack it \(unzip\), and name the folder"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 7\n", "is a pointer of Git LFS; fetch"),
+        (
+            b"\n<!DOCTYPE html><title>404</title>" + b" " * 600,
+            "is a web page, as a failed download leaves it; download",
+        ),
+    ],
+)
+def test_what_is_called_tar_by_mistake_is_said(in_tmp: Path, content: bytes, message: str) -> None:
+    (in_tmp / "mine").mkdir()
+    (in_tmp / "mine/0.tar").write_bytes(content)
+    for refused in (lambda: given("mine", fraction=None, classes=None), lambda: find_photos(["mine"])):
+        with pytest.raises(DataError, match=rf"mine/0.tar is no whole tar archive after its beginning: it .*{message}"):
+            refused()
 
 
 def test_compressed_shards_beside_others_are_refused(in_tmp: Path) -> None:

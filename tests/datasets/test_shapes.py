@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -475,6 +476,94 @@ def test_folds_and_copies_of_a_dataset_are_no_classes(root: Path, places: tuple[
     for refused in (lambda: tried(root), lambda: own.own("photos", encoder={"pretrained": "openai"})):
         with pytest.raises(DataError, match=message):
             refused()
+
+
+UNEVEN = "photos lie two folders deep, as in .*, so it is not clear which folders are the classes; put each class's"
+NAMED_TWICE = (
+    r"are named for a split and a class; put each class into a folder of its split \(mkdir -p test && mv {} {},"
+)
+FLAT = "hold photos and no class folders, so that nothing says which class a photo is of; expected .*/<class>/<image>"
+
+
+@pytest.mark.parametrize(
+    ("places", "message"),
+    [
+        # By when, where or by whom photos were taken, and unevenly so.
+        ("2019/dog 2019/cat 2020/dog", UNEVEN),
+        ("2019/dog 2020/dog", UNEVEN),
+        ("2019/01 2019/02 2020/01", UNEVEN),
+        ("2019/01/dog 2019/02/cat 2020/01/dog", UNEVEN),
+        ("2019-01-31/dog 2019-02-01/cat 2019-02-01/dog", UNEVEN),
+        ("20190131 20190201", "its folders are dates and not classes, '20190131', '20190201'"),
+        ("2019-07_Rome 2020-08_Oslo", "its folders are dates and not classes"),
+        ("31.01.2019 01.02.2019", "its folders are dates and not classes"),
+        ("set1/dog set2/dog", UNEVEN),
+        ("set_a/dog set_a/cat set_b/dog", UNEVEN),
+        ("batch_1/dog batch_1/cat batch_2/dog", UNEVEN),
+        ("batch_1 batch_2", "its folders are parts of a dataset and not classes, 'batch_1', 'batch_2'"),
+        ("images_part_1 images_part_2", "its folders are parts of a dataset and not classes"),
+        ("images_001/images images_002/images", "its folders are parts of a dataset and not classes"),
+        ("cam1/dog cam2/dog cam2/cat", UNEVEN),
+        ("siteA/dog siteA/cat siteB/dog", UNEVEN),
+        ("user_01/dog user_02/cat user_02/dog", UNEVEN),
+        ("1/dog 2/dog", UNEVEN),
+        ("original/class1 original/class2 augmented/class1", UNEVEN),
+        ("berlin/dog paris/cat paris/dog", UNEVEN),
+        ("a/images/dog a/images/cat b/images/dog", UNEVEN),
+        ("dog/train dog/test cat/train", UNEVEN),
+        # Split and class in one name.
+        ("train_dog train_cat test_dog test_cat", NAMED_TWICE.format("test_cat", "test/cat")),
+        ("trainA trainB testA testB", NAMED_TWICE.format("testA", "test/a")),
+        ("trainA trainB testA", NAMED_TWICE.format("testA", "test/a")),
+        ("dog_train cat_train dog_test cat_test", NAMED_TWICE.format("cat_test", "test/cat")),
+        ("dog-Training dog-Testing", NAMED_TWICE.format("dog-Testing", "test/dog")),
+        ("train_hot_dog test_hot_dog cat", NAMED_TWICE.format("test_hot_dog", "test/hot_dog")),
+        # Splits of photos alone.
+        ("train valid test", FLAT),
+        ("train2017 val2017", FLAT),
+        ("train_images test_images", FLAT),
+    ],
+)
+def test_folders_that_say_when_where_or_what_for_are_no_classes(root: Path, places: str, message: str) -> None:
+    fill(root, *places.split())
+    for refused in (lambda: tried(root), lambda: own.own("photos", encoder={"pretrained": "openai"})):
+        with pytest.raises(DataError, match=message):
+            refused()
+    names = sorted({place.partition("/")[0] for place in places.split()})
+    Path("names.txt").write_text("".join(f"{name}\tclass {i}\n" for i, name in enumerate(names)))
+    assert list(tried(root, classes="names.txt").names) == names, "the way out"
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        "2019 2020",  # as photos to be dated
+        "user_01 user_02",  # as handwriting
+        "type_1 type_2",
+        "dog/s1 dog/s2 cat/s1",
+        "dog/front cat/front cat/Back",
+        "0/s1 0/s2 1/s1",
+        "train_dog train_cat",
+        "steam_train train_station test_tube",
+        "dog/images cat/images",
+        "testudo valley training",
+    ],
+)
+def test_names_a_little_like_these_are_classes(root: Path, places: str) -> None:
+    photos = tried(fill(root, *places.split()))
+    assert list(photos.names) == sorted({place.partition("/")[0] for place in places.split()})
+
+
+def test_the_command_for_inner_folders_writes_a_list_of_every_photo(root: Path) -> None:
+    fill(root, "2019/dog", "2019/it's a cat", "2020/dog")
+    fill(root, "2020/emu", ending=".PNG")
+    with pytest.raises(DataError, match=r"; if the inner folders are: cd .* and name .*/photos/list.csv$") as caught:
+        tried(root.resolve())
+    command = str(caught.value).partition("if the inner folders are: ")[2].rpartition(", and name")[0]
+    subprocess.run(["bash", "-c", command], check=True)
+    photos = tried(root / "list.csv")
+    assert photos.class_names == ["dog", "emu", "it's a cat"]
+    assert len(photos.paths) == 16
 
 
 def test_folds_that_a_file_names_are_classes(root: Path) -> None:

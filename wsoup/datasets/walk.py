@@ -126,6 +126,22 @@ def _is_broken(entry: os.DirEntry[str]) -> bool:
     return entry.is_symlink() and not os.path.exists(entry.path)
 
 
+def files_in(folder: str) -> Iterator[str]:
+    """Files in a folder and its subfolders, except hidden ones, in the order of names."""
+    seen: set[str] = set()
+    for place, folders, names in os.walk(folder, followlinks=True):
+        folders[:] = sorted(name for name in folders if not is_hidden(name))
+        real = os.path.realpath(place)
+        # A link to a parent folder would never end.
+        if real in seen:
+            folders.clear()
+            continue
+        seen.add(real)
+        for name in sorted(names):
+            if not is_hidden(name):
+                yield os.path.join(place, name)
+
+
 def has_photos(folder: Path) -> bool:
     """Whether there is a photo in a folder or below."""
     return folder.is_dir() and any(kind == "photo" for _, kind in _files_below(folder))

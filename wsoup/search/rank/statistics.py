@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wsoup.core.linear import Linear
+from wsoup.core.linear import Linear, without_tf32
 from wsoup.core.scoring import AtOnce, Decisions, Scores, suited_to
 from wsoup.disk.shards import Owner, Shard
 from wsoup.disk.store import pack_arrays, unpack_arrays
@@ -131,7 +131,9 @@ class _Block:
         """Scores (n, p, C), of `n_images` images at a time."""
         for start in range(0, len(self.labels), n_images):
             x = self.image_features[start : start + n_images]
-            yield slice(start, start + len(x)), self.cosines(x).view(len(x), self.n_candidates, self.n_classes)
+            with without_tf32():
+                scores = self.cosines(x)
+            yield slice(start, start + len(x)), scores.view(len(x), self.n_candidates, self.n_classes)
 
     def decide(self) -> tuple[Decisions, _RelativeScores]:
         """`Scores.against`, and the likelihoods that follow from the same scores."""
