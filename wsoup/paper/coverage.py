@@ -4,10 +4,10 @@ What a row needs is written in data/paper/rows.csv, by keys of params.yaml. The 
 digest (data/paper/settings.yaml).
 """
 
+import fnmatch
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from fnmatch import fnmatch
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -106,12 +106,13 @@ def lacks(needs: Iterable[str], run: Settings) -> Iterator[str]:
     for need in needs:
         # A key alone is met by any value.
         key, _, pattern = need.partition("=")
+        names = fnmatch.filter(run.values, key) + fnmatch.filter(run.values, f"{key}.*")
         set_values: list[str] = []
-        for name, value in run.values.items():
-            if fnmatch(name, key) or fnmatch(name, f"{key}.*"):
-                parts = value if isinstance(value, list) else [value]
-                set_values += [str(part) for part in parts if part]
-        if not any(fnmatch(value, pattern or "*") for value in set_values):
+        for name in names:
+            value = run.values[name]
+            parts = value if isinstance(value, list) else [value]
+            set_values += [str(part) for part in parts if part]
+        if not fnmatch.filter(set_values, pattern or "*"):
             yield need
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
-from functools import cached_property
+from functools import cache, cached_property
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import yaml
@@ -80,19 +81,8 @@ class Settings:
     @classmethod
     def of_paper(cls) -> Settings:
         """The paper's settings, from data/paper."""
-        sections = yaml.safe_load(path_of("settings.yaml").read_text(encoding="utf-8"))
-        # With the defaults of their kinds and methods, as a run's params.yaml is compared.
-        sections["soups"] = parse(PaperSoups, sections, origin="data/paper/settings.yaml").as_json()
-        pools = sections.pop("pools")
-        differs = sections.pop("differs")
-        methods = {}
-        written = yaml.safe_load(path_of("methods.yaml").read_text(encoding="utf-8"))
-        for name, method in written.items():
-            del method["group"]
-            methods[name] = MethodParams.model_validate(method).model_dump(mode="json", by_alias=True)
-        shared = FinetuneParams.model_validate({**sections["finetune"], "methods": {}})
-        sections["finetune"] = {**shared.model_dump(mode="json"), "methods": methods}
-        return cls(flat(sections), pools, differs)
+        settings = path_of("settings.yaml").read_text(encoding="utf-8")
+        return _of_paper(settings, path_of("methods.yaml").read_text(encoding="utf-8"))
 
     @cached_property
     def sections(self) -> dict[str, Any]:
@@ -104,10 +94,36 @@ class Settings:
         """What feeds what, with these settings."""
         return graph_of(own_dvc_yaml(), params=self.sections)
 
-    def below(self, *prefixes: str) -> list[str]:
-        """Every key that is one of `prefixes` or below one."""
-        roots = tuple(f"{prefix}." for prefix in prefixes)
-        return [key for key in self.values if key in prefixes or key.startswith(roots)]
+    def below(self, section: str) -> list[str]:
+        """Every key that is `section` or below it."""
+        return self._below.get(section, [])
+
+    @cached_property
+    def _below(self) -> dict[str, list[str]]:
+        """Section -> keys; each of the paper's rows asks for dozens."""
+        keys_below: dict[str, list[str]] = {}
+        for key in self.values:
+            sections = accumulate(key.split("."), "{}.{}".format)
+            for section in sections:
+                keys_below.setdefault(section, []).append(key)
+        return keys_below
+
+
+@cache
+def _of_paper(settings: str, methods: str) -> Settings:
+    """From the texts of the two files: they are parsed once."""
+    sections = yaml.safe_load(settings)
+    # With the defaults of their kinds and methods, as a run's params.yaml is compared.
+    sections["soups"] = parse(PaperSoups, sections, origin="data/paper/settings.yaml").as_json()
+    pools = sections.pop("pools")
+    differs = sections.pop("differs")
+    by_name = {}
+    for name, method in yaml.safe_load(methods).items():
+        del method["group"]
+        by_name[name] = MethodParams.model_validate(method).model_dump(mode="json", by_alias=True)
+    shared = FinetuneParams.model_validate({**sections["finetune"], "methods": {}})
+    sections["finetune"] = {**shared.model_dump(mode="json"), "methods": by_name}
+    return Settings(flat(sections), pools, differs)
 
 
 def marks(run: Settings, *, paper: Settings, encoder: Mapping[str, object], variant: str, row: str) -> list[Mark]:
