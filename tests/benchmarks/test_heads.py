@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
@@ -11,9 +12,11 @@ from small_world import COLOURS, write_image_folder
 
 from benchmarks.heads import rivals
 from benchmarks.heads.folders import folders
-from benchmarks.heads.judging import CLASS_NAME, HEAD, judged
+from benchmarks.heads.judging import CLASS_NAME, HEAD, ON_CLASS_NAME, judged
+from benchmarks.heads.paired import paired
 from benchmarks.heads.photos import photo_set
 from benchmarks.heads.tables import tables
+from wsoup.base.errors import MismatchError
 from wsoup.heads.fewshot import FewShot
 
 SHOTS = FewShot(on_a_circle(0, 20, 90, 110), torch.tensor([0, 0, 1, 1]), on_a_circle(10, 100).T, 10.0)
@@ -75,3 +78,30 @@ def test_in_a_cone_texts_answer_as_before(photos):
     torch.testing.assert_close(lifted.logit_scale * now @ lifted.texts[CLASS_NAME].T, logits)
     in_both = tables([judged(folder, rivals=[]) for folder in (plain, lifted)])
     assert "|  | cone 0 | cone 1 |" in in_both[-1]
+
+
+def write_results(file, heads, *, texts=40.0):
+    """One folder a line, all of one cell, with its texts and a head."""
+    kind = {"shots": 2, "equal": True, "strength": 0.0}
+    lines = []
+    for head in heads:
+        own = {CLASS_NAME: texts, ON_CLASS_NAME: head}
+        lines.append(json.dumps({"source": "photos", "kind": kind, "own": own, "styles": {}}))
+    file.write_text("\n".join(lines))
+    return file
+
+
+def test_gains_are_paired_by_folder(tmp_path):
+    """Gains of 1 and 3 points: 2 in the mean, with a standard deviation of the square root of 2."""
+    before = write_results(tmp_path / "before", [50, 60])
+    own, styles = paired(before, write_results(tmp_path / "after", [51, 63]))
+    assert "| 0, equal | - | +2.0 +- 2.0 | - | - | - | +2.0 +- 2.0 |" in own
+    assert "+2.0" not in styles, "no folder has another style"
+
+
+def test_other_folders_are_not_paired(tmp_path):
+    before = write_results(tmp_path / "before", [50, 60])
+    with pytest.raises(MismatchError, match=r"line 1 .* of different folders; type the paths of photos alike"):
+        paired(before, write_results(tmp_path / "after", [50, 60], texts=41.0))
+    with pytest.raises(MismatchError, match=r"has 2 folders and .* 1; run benchmarks.heads with the same photos"):
+        paired(before, write_results(tmp_path / "after", [50]))
