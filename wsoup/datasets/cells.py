@@ -9,7 +9,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -32,6 +32,10 @@ NUMBER = re.compile(r"[0-9]+(\.0*)?")
 """A label that is a number, also as a table with gaps writes it: ``3.0``."""
 
 
+class SeveralClasses(DataError):
+    """A list of photos of which some are of several classes, or of none, and which is one of classes nevertheless."""
+
+
 class Roles(NamedTuple):
     """The columns that say what an image's file, label, class name and split are; None where none does."""
 
@@ -52,6 +56,7 @@ class Cells:
         paths: N paths as the list has them; or, if `roles.path` is None, of the pictures that it holds itself.
         names: class names by label, if the file says so itself (of Hugging Face's hub); else empty.
         notes: lines about what was taken for what.
+        written: the columns as the file has them, if `columns` are others; else empty.
     """
 
     origin: str
@@ -60,6 +65,7 @@ class Cells:
     roles: Roles
     names: Sequence[str] = ()
     notes: Sequence[str] = ()
+    written: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def of(self, column: str | None) -> Sequence[str]:
         """The cells of a column that says something; none if there is no such column."""

@@ -1,7 +1,8 @@
-"""Whether the folders that are taken for classes are such: parts of a dataset, shards and copies of it are not."""
+"""Whether the folders that are taken for classes are such: parts, splits, shards and copies of a dataset are not."""
 
 import os
 import re
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,6 +10,10 @@ from typing import NamedTuple
 
 from wsoup.base.errors import DataError
 from wsoup.base.folder_names import composed, key
+from wsoup.datasets.boxes import boxes_line
+from wsoup.datasets.flat_names import inner_folders_list, proposal
+from wsoup.datasets.listing import some
+from wsoup.datasets.part_names import NO_CLASSES, are_parts, in_split, is_date, is_detail, without_meaning
 from wsoup.datasets.shape import OF_PHOTOS
 from wsoup.datasets.walk import Contents, holds_photos_itself, subfolders
 
@@ -57,8 +62,10 @@ def check_classes(found: Mapping[str, Mapping[str, Contents]], *, base: Path, fo
             one.images.extend(contents.images)
             one.others.update(contents.others)
     _check_parts(classes, base=base)
+    _check_splits(classes, base=base)
     _check_shards(classes, base=base)
     _check_depth(classes, base=base)
+    _check_dates(classes, base=base)
 
 
 def _check_parts(classes: Mapping[str, _Class], *, base: Path) -> None:
@@ -68,12 +75,48 @@ def _check_parts(classes: Mapping[str, _Class], *, base: Path) -> None:
         return
     beside = [name for name in subfolders(base) if name.casefold() in BESIDE_PHOTOS]
     others = [name for name in classes if name.casefold() in BESIDE_PHOTOS] or beside
-    if others and {*classes} <= {*of_photos, *others}:
-        step = "write a list of the photos with their classes (docs/datasets.md)"
+    # Whatever else holds pictures beside ``JPEGImages/`` and boxes, such as ``SegmentationClass/``, is no class either.
+    if others and ({*classes} <= {*of_photos, *others} or boxes_line(base)):
         inner = innermost(classes[of_photos[0]].place)
-        if len(subfolders(inner)) > 1:
+        of_classes = [name for name in subfolders(inner) if in_split(name) is None]
+        step = proposal(inner) or boxes_line(base) or "write a list of the photos with their classes (docs/datasets.md)"
+        if len(of_classes) > 1:
             step = f"name {inner}"
         raise DataError(f"{base}: {of_photos[0]}/ and {others[0]}/ are parts of a dataset and not classes; {step}")
+
+
+def _check_splits(classes: Mapping[str, _Class], *, base: Path) -> None:
+    """Refuse ``train/`` and ``test/`` with photos alone, and names that are those of a split and a class at once."""
+    plain: dict[str, str] = {}
+    by_class: dict[str, dict[str, str]] = {}
+    n_plain = 0
+    for name in classes:
+        named = in_split(name)
+        if named is None:
+            continue
+        if without_meaning(named.rest):
+            n_plain += 1
+            plain[named.split] = name
+        else:
+            by_class.setdefault("_".join(named.rest).casefold(), {})[named.split] = name
+    if n_plain == len(classes) and len(plain) > 1:
+        shown = " and ".join(f"{name}/" for name in plain.values())
+        step = boxes_line(base) or (
+            f"expected {base / min(plain.values())}/<class>/<image>, or a list of the photos with their classes "
+            "(docs/datasets.md)"
+        )
+        raise DataError(
+            f"{base}: {shown} hold photos and no class folders, so that nothing says which class a photo is of; {step}"
+        )
+    for of_class, names in by_class.items():
+        if len(names) > 1:
+            split, name = next(iter(names.items()))
+            shown = " and ".join(f"{name}/" for name in names.values())
+            raise DataError(
+                f"{base}: {shown} are named for a split and a class; put each class into a folder of its split (mkdir "
+                f"-p {split} && mv {shlex.quote(name)} {shlex.quote(f'{split}/{of_class}')}, and so on), or, if "
+                f"{name!r} is a class, {A_FILE.format(name)}"
+            )
 
 
 def innermost(folder: Path) -> Path:
@@ -115,17 +158,54 @@ def _check_depth(classes: Mapping[str, _Class], *, base: Path) -> None:
     if len(classes) < 2 or 2 * n_nested <= n_photos:
         return
     _check_copies(classes, base=base)
-    inner = {name: _first_folders(one.images) for name, one in classes.items()}
-    different = set().union(*inner.values())
-    shared = {name for name in different if sum(name in folders for folders in inner.values()) > 1}
-    if len(different) < 2 or 2 * len(shared) >= len(different):
+    inner = _inner_folders(classes)
+    different = sorted(set().union(*inner.values()))
+    if _hold_details(inner, different=different):
         return
     holding = [name for name in classes if inner[name]]
-    shown = ", ".join(f"{name}/{min(inner[name])}/" for name in holding[:3])
+    shown = ", ".join(
+        f"{name}/{min(filter(None, map(os.path.dirname, classes[name].images)))}/" for name in holding[:3]
+    )
+    proposed = ""
+    if len(different) > 1 and all(one.place.parent == base for one in classes.values()):
+        proposed = inner_folders_list(base, [f"{name}/{path}" for name, one in classes.items() for path in one.images])
     raise DataError(
         f"{base}: photos lie two folders deep, as in {shown}, so it is not clear which folders are the classes; put "
-        f"each class's photos into one folder, or, if {holding[0]!r} is a class, {A_FILE.format(holding[0])}"
+        f"each class's photos into one folder, or, if {holding[0]!r} is a class, {A_FILE.format(holding[0])}{proposed}"
     )
+
+
+def _hold_details(inner: Mapping[str, set[str]], *, different: Sequence[str]) -> bool:
+    """Whether the folders within others divide a class and are none: several hold the same, called like details."""
+    if {name.casefold() for name in different} <= OF_PHOTOS:
+        return True
+    if are_parts([*inner], inner=different):
+        return False
+    shared = [name for name in different if sum(name in folders for folders in inner.values()) > 1]
+    return len(different) < 2 or (2 * len(shared) >= len(different) and all(map(is_detail, different)))
+
+
+def _inner_folders(classes: Mapping[str, _Class]) -> dict[str, set[str]]:
+    """The folders of each class at the first depth at which there are several in all."""
+    nested = {name: [path.split("/")[:-1] for path in one.images] for name, one in classes.items()}
+    while True:
+        inner = {name: {folders[0] for folders in of_class if folders} for name, of_class in nested.items()}
+        deeper = {name: [folders[1:] for folders in of_class] for name, of_class in nested.items()}
+        if len(set().union(*inner.values())) > 1 or not any(map(any, deeper.values())):
+            return inner
+        nested = deeper
+
+
+def _check_dates(classes: Mapping[str, _Class], *, base: Path) -> None:
+    """Refuse folders that say when photos were taken, and parts into which these were cut."""
+    for what, are_such in (("dates", is_date), ("parts of a dataset", NO_CLASSES.fullmatch)):
+        if len(classes) > 1 and all(map(are_such, classes)):
+            first = next(iter(classes))
+            raise DataError(
+                f"{base}: its folders are {what} and not classes, {some([*classes])}; put each class's photos into one "
+                f"folder, write a list of the photos with their classes (docs/datasets.md), or, if {first!r} is a "
+                f"class, {A_FILE.format(first)}"
+            )
 
 
 def _check_copies(classes: Mapping[str, _Class], *, base: Path) -> None:

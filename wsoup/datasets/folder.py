@@ -16,7 +16,9 @@ from pathlib import Path
 from wsoup.base.errors import DataError
 from wsoup.base.folder_names import alike, composed, forms_line
 from wsoup.core.prompts import clean_class_name
+from wsoup.datasets.boxes import boxes_line
 from wsoup.datasets.class_folders import check_classes, innermost
+from wsoup.datasets.class_lines import names_of, read_class_names
 from wsoup.datasets.flat_names import proposal
 from wsoup.datasets.listing import Listing, some
 from wsoup.datasets.names_file import of_folders
@@ -27,9 +29,7 @@ from wsoup.datasets.walk import (
     Contents,
     contents_of,
     has_photos,
-    names_of,
     prefix_of,
-    read_class_names,
     split_of_folders,
     subfolders,
 )
@@ -138,6 +138,9 @@ def check_several(listing: Listing, *, wanted: Collection[str]) -> None:
         if inner != place and proposal(inner):
             deeper = f"; {proposal(inner)}"
             break
+        if boxes_line(Path(listing.root)):
+            deeper = f"; {boxes_line(Path(listing.root))}"
+            break
     raise DataError(
         f"{listing.root} has one class, {listing.class_names[0]!r}; photos are told apart between two or more{deeper}"
     )
@@ -205,7 +208,7 @@ def _no_classes(base: Path, *, folders: Mapping[str, Path], found: Found) -> Dat
         )
     if empty:
         return DataError(f"no class folder of {base} holds an image ({some(empty)}); add {expected()} files")
-    proposed = proposal(base)
+    proposed = proposal(base) or boxes_line(base)
     if proposed:
         return DataError(f"{base} has no class folders; {proposed}")
     return DataError(

@@ -175,7 +175,9 @@ def read_bytes(path: str) -> bytes:
     elif row.isascii() and row.isdecimal() and len(row) < 19:
         held = _held(container, column=column, row=int(row))
     if held is None:
-        raise DataError(f"{shown(container)} has no image {cell!r}; run `dvc repro prepare` to list it again")
+        raise DataError(
+            f"{shown(container)} has no image {one_line(cell, limit=80)!r}; run `dvc repro prepare` to list it again"
+        )
     return held
 
 

@@ -146,13 +146,13 @@ class Trainer:
 
     def step(self) -> None:
         """One iteration: batch, loss, update, average, perhaps a row of the log."""
-        if self.weights.begins_member(self.iteration):
-            self.weights.begin_member(self.iteration)
-            # Each member begins without the momentum of the one before.
+        if self.weights.is_next_descriptor(self.iteration):
+            self.weights.begin_descriptor(self.iteration)
+            # Each descriptor begins without the momentum of the one before.
             self.optimizer.forget()
         if self.iteration == self.first_stage:
             self._begin_second_stage()
-        loss, logits, images, labels = self._with_gradients(self.weights.member(self.iteration))
+        loss, logits, images, labels = self._with_gradients(self.weights.text_index(self.iteration))
         # Checked later, because that waits for the GPU.
         is_first = (self._not_finite < 0) & ~loss.isfinite()
         self._not_finite = torch.where(is_first, self.iteration + 1, self._not_finite)
@@ -180,28 +180,28 @@ class Trainer:
         self.weights.restart(CLASS_WEIGHTS)
         self.optimizer.forget()
 
-    def _with_gradients(self, member: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def _with_gradients(self, text_index: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Compute gradients; returns loss (), logits, image features (B, D) and labels (B,).
 
         If the device runs out of memory, activations are recomputed from here on, which changes no gradient.
         """
         try:
-            return self._gradients(member)
+            return self._gradients(text_index)
         except torch.OutOfMemoryError:
             if self.passes.text_tower.save_memory:
                 raise
         print("out of memory on the device: activations are recomputed from now on", file=sys.stderr)
         self.passes.save_memory()
-        return self._gradients(member)
+        return self._gradients(text_index)
 
-    def _gradients(self, member: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def _gradients(self, text_index: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         pixels, labels = self.batches.take(self.iteration, of=self.iterations)
         on_device = pixels.to(self.encoder.device, non_blocking=True)
         normalized = self.batches.images.normalized(on_device)
         images, teacher = self.passes.images(normalized, teacher=self.objective.needs_teacher)
         for parameter in self.parameters.values():
             parameter.grad = None
-        loss, logits = self.objective.backward(images, teacher, labels, iteration=member)
+        loss, logits = self.objective.backward(images, teacher, labels, text_index=text_index)
         return loss, logits, images.detach(), labels
 
     def _keep_snapshot(self) -> None:
