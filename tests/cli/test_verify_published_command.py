@@ -91,7 +91,7 @@ def test_alone_it_encodes_the_folders_that_have_figures(figures, tiny_encoder_fi
         path.unlink()
     code, printed, _ = run("verify", "published", "--data-root", ".", *options)
     assert code == 0
-    assert "not compared: dim: 11 test images, 12 there\n" in printed
+    assert "not compared: dim: 11 test images instead of 12\n" in printed
     assert printed.endswith("1 of 1 figures agree\n")
 
 
@@ -103,7 +103,9 @@ def test_what_is_missing_is_said_with_the_next_step(figures, tiny_encoder_files,
     (in_tmp / "empty").mkdir()
     options = ["--config", tiny_encoder_files["config"], "--pretrained", tiny_encoder_files["pretrained"]]
     code, _, errors = run("verify", "published", "--data-root", "empty", *options)
-    assert (code, errors[:50]) == (1, "error: empty holds no dataset that has a published")
+    note, error = errors.splitlines()
+    assert note.startswith("tiny-clip: its images are prepared with open_clip's defaults")
+    assert (code, error[:50]) == (1, "error: empty holds no dataset that has a published")
     code, _, errors = run("verify", "published", "--data-root", "nowhere")
     assert (code, errors[:14]) == (1, "error: nowhere")
     (in_tmp / "params.yaml").rename(in_tmp / "other.yaml")

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import yaml
 from project import ROOT
 from run_cli import run
 from small_world import COLOURS, write_image_folder
@@ -162,7 +163,8 @@ def test_export_writes_their_prompts(in_tmp):
 
 
 def files_of(encoder: dict[str, str]) -> list[str]:
-    return ["--config", encoder["config"], "--pretrained", encoder["pretrained"]]
+    stated = ["--image-mean", ".5,.5,.5", "--image-std", ".5,.5,.5", "--interpolation", "bicubic"]
+    return ["--config", encoder["config"], "--pretrained", encoder["pretrained"], *stated]
 
 
 def test_classify_needs_neither_labels_nor_a_search_and_names_another_encoder(in_tmp, tiny_encoder_files, tiny_encoder):
@@ -183,6 +185,18 @@ def test_classify_needs_neither_labels_nor_a_search_and_names_another_encoder(in
     soup = wsoup.Soup.load("paper:word")
     ours = soup.classifier(class_names=["red", "blue"], model=tiny_encoder.model, tokenizer=tiny_encoder.tokenizer)
     torch.testing.assert_close(weights, ours, atol=1e-6, rtol=0)
+
+
+def test_a_params_file_that_is_named_says_which_encoder_serves_it(in_tmp, tiny_encoder_files):
+    write_image_folder(Path("new"), splits={"x": 1}, classes=COLOURS)
+    Path("encoder.yaml").write_text(yaml.safe_dump({"encoder": tiny_encoder_files}))
+    arguments = ["classify", "new", "--soup", "paper:word", "--classes", ",".join(COLOURS), "--params"]
+    code, printed, errors = run(*arguments, "encoder.yaml")
+    assert code == 0, errors
+    assert "it was not measured with tiny-clip / tiny.safetensors\n" in errors
+    assert len(printed.splitlines()) == 1 + len(COLOURS)
+    code, _, errors = run(*arguments, "none.yaml")
+    assert (code, errors.partition(";")[0]) == (1, "error: --params: there is no none.yaml")
 
 
 def test_a_config_without_weights_is_refused_as_for_every_soup(in_tmp, tiny_encoder_files):

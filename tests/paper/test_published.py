@@ -80,8 +80,8 @@ def test_the_dataset_of_a_section(name, layout, expected):
 def test_test_images_are_known_by_their_numbers():
     known = datasets()["food101"]
     assert known.differs(n_images=25_250, n_classes=101) == ""
-    assert known.differs(n_images=30_300, n_classes=101) == "30,300 test images, 25,250 there"
-    assert known.differs(n_images=30_300, n_classes=50) == "50 classes, 101 there"
+    assert known.differs(n_images=30_300, n_classes=101) == "30,300 test images instead of 25,250"
+    assert known.differs(n_images=30_300, n_classes=50) == "50 classes instead of 101"
 
 
 def test_a_line_of_ones_own_counts_and_a_wrong_one_is_named(in_tmp):

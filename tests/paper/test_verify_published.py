@@ -143,10 +143,10 @@ def test_another_split_is_not_compared(tests, published, tiny_encoder):
     half = replace(pets, image_features=pets.image_features[:7000], labels=pets.labels[:7000])
     lines = compared({**tests, "pets": half}, wrong(published, oxford_pets=1.0), tiny_encoder)
     assert not lines["pets"].differs
-    assert lines["pets"].other_images == "7,000 test images, 14,800 there"
+    assert lines["pets"].other_images == "7,000 test images instead of 14,800"
     assert causes(lines) == []
     text = "\n".join(shown(list(lines.values()), published=published, twin=None))
-    assert "not comparable: 7,000 test images, 14,800 there" in text
+    assert "not comparable: 7,000 test images instead of 14,800" in text
     assert text.endswith("1 of 1 figures agree")
 
 

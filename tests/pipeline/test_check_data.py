@@ -71,7 +71,7 @@ def test_all_15_in_miniature_are_found_but_not_comparable(root: Path) -> None:
         "xd: 3 classes, 6 test images; classes 'food101 class 0', 'food101 class 1', 'food101 class 2'",
         f"split from {root}/food-101/split_zhou_Food101.json; "
         "not paper-comparable: 6 test images, the paper has 30,300",
-        "its published figure, 88.72 % (accuracy, ViT-B-16 / openai), is of other images: 3 classes, 101 there",
+        "its published figure, 88.72 % (accuracy, ViT-B-16 / openai), is of other images: 3 classes instead of 101",
     ]
     assert re.match(r"source: 3 classes, [6-9] of \d+ training images, 6 test", texts(findings["imagenet"], "fact")[0])
 

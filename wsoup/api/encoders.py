@@ -226,6 +226,12 @@ def encoder_of(
     return encoder
 
 
+def names_another(params: Path, encoder_id: Mapping[str, object]) -> bool:
+    """Whether section `encoder` of a params.yaml is about another encoder than that of an id."""
+    known = _in_params(params)
+    return "model" in known and pair_of({"pretrained": None, **known}) != pair_of(encoder_id)
+
+
 def _first_about(names: Mapping[str, object], *, files: Sequence[Path]) -> dict[str, Any]:
     """Section `encoder` of the first of some files that is about the encoder of these names; {} if none is."""
     for file in files:

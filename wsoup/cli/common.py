@@ -57,7 +57,12 @@ def _three(text: str) -> tuple[float, ...]:
 
 
 # The encoder: an option that is not given is that of the soup or the head, or as the command's help says.
-WeightsIn = Annotated[Path, typer.Option("--params", help="The params file with the paths of local weights.")]
+WeightsIn = Annotated[
+    Path | None,
+    typer.Option(
+        "--params", help="A params.yaml or encoder.yaml that says how the encoder is loaded (default: params.yaml)."
+    ),
+]
 Model = Annotated[
     str | None, typer.Option(help="An open_clip model; `try` and `classify` also take hf:NAME of transformers.")
 ]

@@ -11,6 +11,8 @@ from wsoup.base import remote
 from wsoup.base.errors import MissingError, ParamsError
 from wsoup.cli import common
 
+PARAMS = Path("params.yaml")
+"""Where section `encoder` is looked for unless --params names another file."""
 WEIGH = "autoclip"
 """The way of weighing texts that `wsoup classify` knows: it sees one photo at a time, and no label."""
 
@@ -70,7 +72,7 @@ def load_classifier(
     *,
     classes: str | None,
     template: str | None,
-    params: Path,
+    params: Path | None,
     options: EncoderOptions,
     device: str,
     adapt: bool = False,
@@ -78,10 +80,11 @@ def load_classifier(
 ) -> tuple[Classifier, Callable[[], Encoder]]:
     """The classifier of a soup with classes, or of a head, and how to get its encoder; a head's is only then loaded.
 
-    With `weigh`, texts are weighed for each photo. Whatever can be wrong with the other arguments is said before an
-    encoder is loaded.
+    The encoder of a `params` file that the user named also serves a soup of the paper; that of a params.yaml in whose
+    folder the user happens to be does not. With `weigh`, texts are weighed for each photo. Whatever can be wrong with
+    the other arguments is said before an encoder is loaded.
     """
-    from wsoup.api.encoders import encoder_of
+    from wsoup.api.encoders import encoder_of, names_another
     from wsoup.core.prompts import checked
     from wsoup.core.soup import NOT_SELECTED
     from wsoup.heads.head import Head
@@ -89,6 +92,10 @@ def load_classifier(
     from wsoup.photos.classify import BUILT_IN, Classifier
     from wsoup.photos.names import listed_names
 
+    given = params
+    if given is not None and not given.is_file():
+        raise MissingError(f"--params: there is no {given}; name a params.yaml, or the encoder.yaml of `wsoup try`")
+    params = given or PARAMS
     is_head = name is not None and Path(name).suffix == ".safetensors"
     check_weighing(weigh, adapt=adapt, is_head=is_head)
     encoder_for = partial(encoder_of, params=params, options=options, device=device)
@@ -98,6 +105,11 @@ def load_classifier(
         head = Head.load(name)
         return Classifier.of_head(head), partial(encoder_for, head.soup, encoder_id=head.encoder, origin=name)
     if classes is None:
+        beside = Path(name or "").parent / "classes.txt"  # as `wsoup try` writes it
+        if name is not None and Path(name).is_file() and beside.is_file():
+            raise ParamsError(
+                f"{name} is a soup for any classes; name them: --classes {beside}, or --classes 'cat,dog'"
+            )
         raise ParamsError(
             "name the classes, and a soup unless it is the run's own (--classes 'cat,dog' --soup word), or a head "
             "(--soup head.safetensors)"
@@ -121,7 +133,10 @@ def load_classifier(
     if soup.kind == NOT_SELECTED:
         encoder = options.of_params(params, device=device)
     elif of_paper.is_named(name) and options.name_another_than(soup.encoder):
-        encoder = _unmeasured(soup, name=name, options=options, device=device)
+        theirs = {key: str(soup.encoder[key]) for key in ("model", "pretrained")}
+        encoder = _unmeasured(soup, options.load(device=device, origin=name, defaults=theirs), name=name)
+    elif of_paper.is_named(name) and given is not None and names_another(given, soup.encoder):
+        encoder = _unmeasured(soup, options.of_params(params, device=device), name=name)
     else:
         encoder = encoder_for(soup, encoder_id=soup.encoder, origin=str(file))
     if weigh is not None:
@@ -169,11 +184,9 @@ def _weighed(soup: Soup, *, class_names: Sequence[str], template: str | None, en
     return WeighedClassifier.of_members(members, class_names=class_names, encoder=encoder, **about)
 
 
-def _unmeasured(soup: Soup, *, name: str, options: EncoderOptions, device: str) -> Encoder:
-    """Another encoder for a soup of the paper, with a line that says so: its texts are of use with any."""
-    names = {key: str(soup.encoder[key]) for key in ("model", "pretrained")}
-    encoder = options.load(device=device, origin=name, defaults=names)
-    theirs = f"{names['model']} / {names['pretrained']}"
+def _unmeasured(soup: Soup, encoder: Encoder, *, name: str) -> Encoder:
+    """Another encoder for a soup of the paper, after a line that says so: its texts are of use with any."""
+    theirs = f"{soup.encoder['model']} / {soup.encoder['pretrained']}"
     ours = f"{encoder.id['model']} / {encoder.id['pretrained']}"
     common.say([f"{name} was selected with {theirs}; it was not measured with {ours}"])
     return encoder

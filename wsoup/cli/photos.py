@@ -37,7 +37,7 @@ def classify_command(
         typer.Option(help="autoclip: weigh the soup's texts for each photo by the photo's own scores."),
     ] = None,
     template: common.Template = None,
-    params: common.WeightsIn = Path("params.yaml"),
+    params: common.WeightsIn = None,
     model: common.Model = None,
     pretrained: common.Pretrained = None,
     config: common.Config = None,

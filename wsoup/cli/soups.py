@@ -10,7 +10,7 @@ import typer
 from wsoup.base.errors import ParamsError
 from wsoup.cli import common
 from wsoup.cli.common import check_ending, claim
-from wsoup.cli.loading import load, load_classifier, run_soup
+from wsoup.cli.loading import PARAMS, load, load_classifier, run_soup
 from wsoup.runtime.terminal import printing_to_stderr
 
 soup_app = typer.Typer(help="Show and export soups.", no_args_is_help=True)
@@ -28,7 +28,7 @@ def soup_show(path: OwnSoup = None) -> None:
     from wsoup.cli.formats import show, show_counts
     from wsoup.paper import soups as of_paper
 
-    name = _named(path, params=Path("params.yaml"))
+    name = _named(path, params=PARAMS)
     soup, _ = load(name)
     terminal = common.Terminal()
     terminal.print(show(soup))
@@ -58,7 +58,7 @@ def soup_export(
     out: Annotated[
         Path | None, typer.Option(help="The file to write (default: stdout; required for a classifier).")
     ] = None,
-    params: common.WeightsIn = Path("params.yaml"),
+    params: common.WeightsIn = None,
     model: common.Model = None,
     pretrained: common.Pretrained = None,
     config: common.Config = None,
@@ -79,7 +79,7 @@ def soup_export(
 
     claim([("--out", out)], inputs=[path, classes], force=force)
     if form in FORMATS:
-        _export_texts(_named(path, params=params), form=form, template=template, out=out)
+        _export_texts(_named(path, params=params or PARAMS), form=form, template=template, out=out)
         return
     if form not in CLASSIFIERS:
         raise ParamsError(f"--format {form!r} must be one of {', '.join((*FORMATS, *CLASSIFIERS))}")

@@ -47,9 +47,9 @@ class PublishedDataset:
     def differs(self, *, n_images: int, n_classes: int) -> str:
         """Why other test images are not these; "" if their numbers agree."""
         if n_classes != self.n_classes:
-            return f"{n_classes:,} classes, {self.n_classes:,} there"
+            return f"{n_classes:,} classes instead of {self.n_classes:,}"
         if n_images != self.n_images:
-            return f"{n_images:,} test images, {self.n_images:,} there"
+            return f"{n_images:,} test images instead of {self.n_images:,}"
         return ""
 
 

@@ -4,7 +4,7 @@ from wsoup.pipeline.profiles.methods import methods_of, sections_of
 from wsoup.pipeline.profiles.templates import filled, template
 
 HEAD = """\
-# The toy world with more finetuned methods (`wsoup profile demo --methods {group}`): see data/toy/methods.yaml.
+# The toy world with more finetuned methods (`wsoup profile demo --methods {group}`): see data/toy/{file}.
 # All methods take about an hour on two cores; `wsoup plan` says how long these do.
 """
 ITERATIONS = 150
@@ -17,4 +17,5 @@ def demo(group: str | None = None) -> str:
         return template("demo")
     methods = methods_of(group, world="toy")
     values = {"finetune.iterations": ITERATIONS, **sections_of(methods)}
-    return filled(template("demo"), values, head=HEAD.format(group=group))
+    file = "rivals.yaml" if group == "rivals" else "methods.yaml"
+    return filled(template("demo"), values, head=HEAD.format(group=group, file=file))
