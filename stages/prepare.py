@@ -10,7 +10,7 @@ from wsoup.datasets.copies import without_copies
 from wsoup.datasets.few_images import only_class, thin_classes
 from wsoup.datasets.left_out import left_out
 from wsoup.datasets.shape import shape_of
-from wsoup.datasets.walk import stripped_lines
+from wsoup.datasets.class_lines import stripped_lines
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
