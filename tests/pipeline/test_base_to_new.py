@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import csv
-import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
-from processes import run_module, warm_python
+from over_runs import completed, half_way, rows_of
 from repository import git
 
 from wsoup.disk.store import sha256_file
-
-
-def base_to_new(folder: Path, *arguments: str, out: Path) -> str:
-    """Run the command with its stdout in a file; what it printed to stderr."""
-    variables = {**os.environ, **warm_python()}
-    code, printed = run_module("wsoup", "base-to-new", *arguments, folder=folder, variables=variables, out=str(out))
-    assert code == 0, printed
-    return printed
 
 
 def files_of(folder: Path) -> dict[str, str]:
@@ -43,26 +31,15 @@ def test_one_command_divides_each_dataset_and_goes_on_after_an_interrupt(project
     copy.write_params(params)
     copy.commit("a second dataset")
     before = files_of(copy.folder)
-    command = [sys.executable, "-m", "wsoup", "base-to-new"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    # Stages are the command's own, which hear its interrupt.
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    process = subprocess.Popen(command, cwd=copy.folder, env={**os.environ, "PATH": path}, **pipes)
-    assert process.stderr is not None
-    for line in process.stderr:
-        if "Running stage 'score@words'" in line:
-            break
+    process = half_way("base-to-new", copy.folder)
     process.send_signal(signal.SIGINT)
     printed, _ = process.communicate()
     assert (process.returncode, printed) == (130, "")
-    printed = base_to_new(copy.folder, "--figure", "base_to_new.svg", out=tmp_path / "rows.csv")
+    printed = completed("base-to-new", copy.folder, "--figure", "base_to_new.svg", out=tmp_path / "rows.csv")
     assert "left out: other: has 2 classes; two halves need 4" in printed
     assert re.search(r"2 runs to come \(photo, second\): at most [\d.]+ min on this machine", printed)
     assert printed.count("Running stage 'prepare@photo'") == 0, "the interrupted run goes on"
-    with open(tmp_path / "rows.csv", encoding="utf-8", newline="") as file:
-        assert file.readline() == "dataset,method,texts,base,new,h,seeds\n", "the file holds the data alone"
-        file.seek(0)
-        rows = list(csv.DictReader(file))
+    rows = rows_of(tmp_path / "rows.csv", header="dataset,method,texts,base,new,h,seeds")
     datasets = list(dict.fromkeys(row["dataset"] for row in rows))
     assert datasets == ["photo", "second", "all datasets, H of the means", "all datasets, mean of H"]
     methods = {row["method"] for row in rows if row["dataset"] == "photo"}
@@ -71,6 +48,6 @@ def test_one_command_divides_each_dataset_and_goes_on_after_an_interrupt(project
     after = files_of(copy.folder)
     assert {name for name in after if after[name] != before.get(name)} == {"base_to_new.md", "base_to_new.svg"}
     assert (copy.folder / "base_to_new.md").read_text().startswith("# From base to new classes: means over 2 datasets")
-    again = base_to_new(copy.folder, out=tmp_path / "again.csv")
+    again = completed("base-to-new", copy.folder, out=tmp_path / "again.csv")
     assert "Running stage" not in again
     assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "rows.csv").read_bytes()

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import os
 import re
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from processes import children, run_module, warm_python
+from over_runs import completed, half_way, rows_of
+from processes import children
 
 from wsoup.report.record import load_record
-
-
-def shots(folder: Path, *arguments: str, out: Path) -> str:
-    """Run the command with its stdout in a file; what it printed to stderr."""
-    variables = {**os.environ, **warm_python()}
-    code, printed = run_module("wsoup", "shots", *arguments, folder=folder, variables=variables, out=str(out))
-    assert code == 0, printed
-    return printed
 
 
 @pytest.mark.slow
@@ -29,11 +18,8 @@ def test_one_command_makes_the_figure_over_shots(project, tmp_path):
     """The working folder stays as it is, and a second call runs nothing."""
     copy = project.copy(tmp_path / "project")
     before = load_record(copy.folder)
-    printed = shots(copy.folder, "--figure", "shots.svg", out=tmp_path / "shots.csv")
-    with open(tmp_path / "shots.csv", encoding="utf-8", newline="") as file:
-        assert file.readline() == "shots,variant,row,source,xd,dg\n", "the file holds the data alone"
-        file.seek(0)
-        rows = list(csv.DictReader(file))
+    printed = completed("shots", copy.folder, "--figure", "shots.svg", out=tmp_path / "shots.csv")
+    rows = rows_of(tmp_path / "shots.csv", header="shots,variant,row,source,xd,dg")
     assert {row["shots"] for row in rows} == {"1", "2"}, "2 are what params.yaml has"
     of_two = {(row["variant"], row["row"]): float(row["xd"]) for row in rows if row["shots"] == "2" and row["xd"]}
     assert of_two == {
@@ -47,7 +33,7 @@ def test_one_command_makes_the_figure_over_shots(project, tmp_path):
     drawn = (copy.folder / "shots.svg").read_text(encoding="utf-8")
     assert "word soup" in drawn
     assert "coop_diverse, finetuned" in drawn
-    again = shots(copy.folder, out=tmp_path / "again.csv")
+    again = completed("shots", copy.folder, out=tmp_path / "again.csv")
     assert again == "", "nothing runs again"
     assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "shots.csv").read_bytes()
 
@@ -57,20 +43,12 @@ def test_an_interrupt_ends_all_and_the_next_call_goes_on(project, tmp_path):
     """An interrupt of the command alone, which a stage of DVC's would not hear by itself."""
     copy = project.copy(tmp_path / "project")
     copy.edit("fewshot", shots=1)
-    command = [sys.executable, "-m", "wsoup", "shots"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    # Stages are the command's own, which hear its interrupt.
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    process = subprocess.Popen(command, cwd=copy.folder, env={**os.environ, "PATH": path}, **pipes)
-    assert process.stderr is not None
-    for line in process.stderr:
-        if "Running stage 'score@words'" in line:
-            break
+    process = half_way("shots", copy.folder)
     (dvc,) = children(process.pid, doing="dvc")
     process.send_signal(signal.SIGINT)
     printed, errors = process.communicate()
     assert (process.returncode, printed) == (130, "")
     assert errors.endswith("interrupted; nothing half-written is left\n")
     assert not Path(f"/proc/{dvc}").exists()
-    assert "Running stage 'embed_train'" not in shots(copy.folder, out=tmp_path / "shots.csv")
+    assert "Running stage 'embed_train'" not in completed("shots", copy.folder, out=tmp_path / "shots.csv")
     assert (tmp_path / "shots.csv").read_text().startswith("shots,variant,row,source,xd,dg\n1,ce,")

@@ -68,18 +68,25 @@ def _about_finetuning(judged: RunAnswer) -> str:
     """What the run's finetuned method gets beside itself without the soup, or beside the soup; "" without a method."""
     if judged.method is None or judged.method_soup is None:
         return ""
-    texts = f"the {soup_title(judged.method_soup)}"
     if judged.without is not None:
-        gains = _on_places(judged, ("finetuned", "without"))
-        same = f"the same without ({judged.without})"
-        return f"Finetuned with {texts} ({judged.method}), against {same}: {gains}{_of_paper(judged)}."
-    other = f"the {judged.names['soup']}"
-    if judged.method_soup == judged.soup:
-        texts = other
-        other = "the soup alone"
-    elif judged.method_soup == "class_name":
-        texts = "the class name"
-    return f"Finetuned with {texts} ({judged.method}), against {other}: {_on_places(judged, ('finetuned', 'soup'))}."
+        texts = f"the {soup_title(judged.method_soup)}"
+        rival = f"the same without ({judged.without})"
+        gains = _on_places(judged, ("finetuned", "without")) + _of_paper(judged)
+    else:
+        texts = _texts_of_method(judged, soup=judged.method_soup)
+        # The run's soup has been named just before.
+        rival = "the soup alone" if judged.method_soup == judged.soup else f"the {judged.names['soup']}"
+        gains = _on_places(judged, ("finetuned", "soup"))
+    return f"Finetuned with {texts} ({judged.method}), against {rival}: {gains}."
+
+
+def _texts_of_method(judged: RunAnswer, *, soup: str) -> str:
+    """The texts that a method was finetuned with: ``the word soup``, ``the class name``."""
+    if soup == judged.soup:
+        return f"the {judged.names['soup']}"
+    if soup == "class_name":
+        return "the class name"
+    return f"the {soup_title(soup)}"
 
 
 def _of_paper(judged: RunAnswer) -> str:
