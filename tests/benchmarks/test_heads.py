@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import math
 
+import numpy as np
 import pytest
 import torch
 from heads_cases import on_a_circle
 from small_world import COLOURS, write_image_folder
+from torch.nn import functional as F
 
 from benchmarks.heads import rivals
 from benchmarks.heads.folders import folders
@@ -43,6 +45,32 @@ def test_logistic_regression_is_a_minimum_of_its_loss():
     loss = torch.nn.functional.cross_entropy(x @ weights, SHOTS.labels, reduction="sum")
     (loss + weights[:-1].square().sum() / 20).backward()
     assert float(weights.grad.abs().max()) < 1e-2
+
+
+def test_clap_descends_its_loss_as_torch_does():
+    """Cross entropy, and each class's squared distance from its text by the mean probability that texts give it."""
+    generator = torch.Generator().manual_seed(1)
+    features, texts = (torch.randn(n, 4, generator=generator).double() for n in (30, 3))
+    features, texts = (F.normalize(rows, dim=1) for rows in (features, texts))
+    labels = torch.arange(30) % 3
+    shots = FewShot(features, labels, texts.T.contiguous(), 5.0)
+    draws = np.random.default_rng(2)
+    orders = [draws.permutation(600) for _ in range(rivals.EPOCHS)]
+    left = iter(orders)
+    weights = rivals.clap_weights(shots, length=2.0, order=lambda n_rows: next(left))
+    held = (5 * features @ texts.T).softmax(dim=1)
+    holds = torch.stack([held[labels == c, c].mean() for c in range(3)])
+    plain = torch.nn.Parameter(2 * texts)
+    optimizer = torch.optim.SGD([plain], lr=0.1, momentum=0.9)
+    for epoch, order in enumerate(orders):
+        optimizer.param_groups[0]["lr"] = 1e-5 if epoch == 0 else 0.05 * (1 + math.cos(math.pi * (epoch - 1) / 300))
+        batch = torch.from_numpy(order[:256]) % 30
+        loss = F.cross_entropy(5 * features[batch] @ F.normalize(plain, dim=1).T, labels[batch])
+        loss = loss + (holds * (plain - 2 * texts).square().sum(dim=1)).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    torch.testing.assert_close(weights, plain.detach())
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import open_clip
 import torch
 from safetensors.torch import load_file, save_file
@@ -85,6 +86,84 @@ def two_stage() -> None:
     save_file({name: tensor.contiguous() for name, tensor in made.items()}, "two_stage.safetensors")
 
 
+def clap() -> None:
+    """CLAP: the class weights after its 300 epochs on the world's features, of which it has 20 copies."""
+    schedulers = torch.optim.lr_scheduler
+    schedulers._LRScheduler = type(  # Dassl's warm-up hands on an argument that torch has no more
+        "_LRScheduler",
+        (schedulers.LRScheduler,),
+        {
+            "__init__": lambda self, optimizer, last_epoch, _: schedulers.LRScheduler.__init__(
+                self, optimizer, last_epoch
+            )
+        },
+    )
+    stand_in("dassl", __path__=[str(FOLDER / "Dassl.pytorch/dassl")])
+    registry = types.SimpleNamespace(register=lambda: lambda made: made)
+    stand_in("dassl.engine", TRAINER_REGISTRY=registry, SimpleTrainer=Loop)
+    stand_in("dassl.metrics", compute_accuracy=lambda *_: torch.zeros(1))
+    meter = types.SimpleNamespace(update=lambda *_: None, avg=0.0, meters={})
+    stand_in("dassl.utils", AverageMeter=lambda: meter, MetricMeter=lambda: meter, load_checkpoint=None,
+             load_pretrained_weights=None)  # fmt: skip
+    for name in ("clip", "clip.simple_tokenizer", "datasets", "datasets.imagenet_templates"):
+        stand_in(name, clip=None, SimpleTokenizer=object, IMAGENET_TEMPLATES=[], IMAGENET_TEMPLATES_SELECT=[])
+    sys.path.insert(0, str(FOLDER / "CLAP"))
+    from dassl.optim import build_lr_scheduler, build_optimizer
+    from trainers import adapters
+
+    method = types.SimpleNamespace(INIT="ZS", CONSTRAINT="l2", PREC="fp32")
+    settings = types.SimpleNamespace(
+        NAME="sgd", LR=0.1, MAX_EPOCH=300, LR_SCHEDULER="cosine", WARMUP_EPOCH=1, WARMUP_TYPE="constant",
+        WARMUP_CONS_LR=1e-5, WEIGHT_DECAY=0.0, MOMENTUM=0.9, SGD_DAMPNING=0, SGD_NESTEROV=False, RMSPROP_ALPHA=0.99,
+        ADAM_BETA1=0.9, ADAM_BETA2=0.999, STAGED_LR=False, NEW_LAYERS=(), BASE_LR_MULT=0.1, STEPSIZE=(-1,), GAMMA=0.1,
+        WARMUP_RECOUNT=True,
+    )  # fmt: skip
+    model = adapters.CustomCLIP.__new__(adapters.CustomCLIP)
+    torch.nn.Module.__init__(model)
+    model.logit_scale = torch.nn.Parameter(torch.tensor(WORLD["logit_scale"]).log(), requires_grad=False)
+    tower = types.SimpleNamespace(dtype=torch.float32, logit_scale=model.logit_scale)
+    cfg = types.SimpleNamespace(
+        TRAINER=types.SimpleNamespace(ADAPTER=method), OPTIM=settings, TRAIN=types.SimpleNamespace(PRINT_FREQ=1000)
+    )
+    model.adapter = adapters.AdapterMethod(cfg, tower, TENSORS["texts"])
+    trainer = adapters.ADAPTER.__new__(adapters.ADAPTER)
+    trainer.cfg, trainer.model, trainer.device = cfg, model, torch.device("cpu")
+    trainer.start_epoch, trainer.max_epoch = 0, 300
+    trainer.train_loader_x = type("Loader", (), {"batch_size": 256, "__len__": lambda _: WORLD["batches"]})()
+    trainer.optim = build_optimizer(model.adapter, settings)
+    trainer.sched = build_lr_scheduler(trainer.optim, settings)
+    features, labels = TENSORS["features"].repeat(20, 1), TENSORS["labels"].repeat(20)
+    trainer.extract_features = lambda **_: (labels, model.forward_lp(features).detach(), features)
+    np.random.seed(0)  # noqa: NPY002 (their code draws from it)
+    trainer.train()
+    save_file({"weights": model.adapter.prototypes.detach()}, "clap.safetensors")
+
+
+class Loop:
+    """In place of Dassl's trainer: what one step and one epoch are."""
+
+    optim: Any
+    sched: Any
+
+    def __getattr__(self, name: str) -> Any:
+        quiet = ("set_model_mode", "before_train", "before_epoch", "after_epoch", "close_writer", "write_scalar")
+        if name in quiet or name == "get_current_lr":
+            return lambda *_: 0.0
+        if name == "time_start":
+            return 0.0
+        raise AttributeError(name)
+
+    def model_backward_and_update(self, loss: torch.Tensor) -> None:
+        """A step of the optimizer."""
+        self.optim.zero_grad()
+        loss.backward()
+        self.optim.step()
+
+    def update_lr(self) -> None:
+        """The rate of the next epoch."""
+        self.sched.step()
+
+
 if __name__ == "__main__":
     task, given = sys.argv[1:]
     FOLDER = Path(given)
@@ -94,4 +173,4 @@ if __name__ == "__main__":
     WORLD.update(json.loads(Path("world.json").read_text()))
     TENSORS.update(load_file("world.safetensors"))
     with contextlib.redirect_stdout(io.StringIO()):
-        {"two_stage": two_stage}[task]()
+        {"two_stage": two_stage, "clap": clap}[task]()

@@ -5,17 +5,20 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from finetune_cases import SHARED, draw_colours
 from safetensors.torch import load_file
 from torch.nn import functional as F
 
+from benchmarks.heads.rivals import clap_weights
 from wsoup.evaluate.evaluation import mean_texts
 from wsoup.evaluate.rows import Row
 from wsoup.evaluate.testsets import TestSet
 from wsoup.finetune.params import FinetuneParams, MethodParams
 from wsoup.finetune.train import Trainer
+from wsoup.heads.fewshot import FewShot
 from wsoup.texts.encoder import PromptEncoder
 
 pytestmark = pytest.mark.slow
@@ -30,6 +33,26 @@ TWO_STAGE: dict[str, Any] = {
     "optimizer": ADAMW,
     "schedule": {"kind": "cosine", "least": 1e-6},
 }
+
+
+@pytest.mark.parametrize(("n_images", "length"), [(40, 1.0), (600, 8.0)])
+def test_claps_class_weights_are_its_authors(rivals, n_images, length):
+    """300 epochs of one batch of 40 photos' copies, and of two batches of 600's."""
+    generator = torch.Generator().manual_seed(1)
+    features = F.normalize(torch.randn(n_images, 16, generator=generator).double(), dim=1)
+    texts = F.normalize(torch.randn(5, 16, generator=generator).double(), dim=1)
+    labels = torch.arange(n_images) % 5
+    made = rivals(
+        "clap",
+        world={"logit_scale": 20.0, "batches": max(1, n_images // 256)},
+        tensors={"features": features.float(), "texts": length * texts.float(), "labels": labels},
+    )
+    draws = np.random.RandomState(0)
+    shots = FewShot(features, labels, texts.T.contiguous(), 20.0)
+    weights = clap_weights(shots, length=length, order=lambda n_rows: draws.rand(n_rows).argsort())
+    theirs = load_file(made / "clap.safetensors")["weights"].double()
+    torch.testing.assert_close(weights, theirs, rtol=1e-5, atol=1e-5 * length)
+    assert float((F.normalize(weights, dim=1) - texts).norm(dim=1).min()) > 0.01
 
 
 def test_both_stages_of_2sfs_are_its_authors(rivals, tiny_encoder, tmp_path):
