@@ -47,7 +47,7 @@ def judged(pile: Pile) -> Judged:
         n_classes=pile.texts.shape[1],
         before=_right((pile.features @ pile.texts).argmax(dim=1), pile),
         after=_right(adapted.predict(pile.features), pile),
-        note=adapted.note,
+        note="" if adapted.adapted else adapted.note,
     )
 
 

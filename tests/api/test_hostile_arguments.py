@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import open_clip
 import pytest
 import torch
 from api_world import DESCRIPTORS, NAMES, WORDS, photos
@@ -307,13 +308,13 @@ NAMED = [
     ("score_texts", "features", "masked", DataError, "16 of its values are masked"),
     ("score_texts", "labels", "masked_labels", DataError, "15 of its values are masked"),
     ("word_soup", "features", "sparse_tensor", DataError, r"features is .*\(a sparse, quantized or meta tensor"),
-    ("word_soup", "words", "list_of_1", ParamsError, "words.0 is 1; expected text"),
-    ("word_soup", "words", "list_of_NUL", ParamsError, "words.0 is .*it is blank, or holds NUL"),
-    ("word_soup", "words", "list_of_long", ParamsError, "words.0 is 'aaa.*a text of 10000 characters or fewer"),
+    ("word_soup", "words", "list_of_1", ParamsError, r"words\[0\] is 1; expected text"),
+    ("word_soup", "words", "list_of_NUL", ParamsError, r"words\[0\] is .*it is blank, or holds NUL"),
+    ("word_soup", "words", "list_of_long", ParamsError, r"words\[0\] is 'aaa.*a text of 10000 characters or fewer"),
     ("word_soup", "tokenizer", "lists_of_tokens", ModelError, r"tokenizer gives \[\[1, 2\], \[1, 2\]\] for 2"),
     ("Soup", "members", "empty_list", ParamsError, "members is .*a list of 1 or more"),
     ("Soup", "template", "NUL", ParamsError, "it is blank, or holds NUL"),
-    ("Soup", "members", "members", ParamsError, "members.1.text is 3; expected text"),
+    ("Soup", "members", "members", ParamsError, r"members\[1\].text is 3; expected text"),
 ]
 
 
@@ -323,6 +324,28 @@ def test_one_line_names_the_argument(calls: dict) -> None:
         with pytest.raises(error, match=message) as raised:
             call(**how | {argument: VALUES[value]()})
         assert "\n" not in str(raised.value)
+
+
+def test_what_people_take_for_a_list_of_templates_is_refused() -> None:
+    with pytest.raises(ParamsError, match=r"^templates is 'openai7'; expected a list of templates, each with one \{\}"):
+        wsoup.Soup.from_templates("openai7")
+    with pytest.raises(ParamsError, match=r"^templates\[0\] is a function; expected text with one \{\}: \[function"):
+        wsoup.Soup.from_templates(open_clip.OPENAI_IMAGENET_TEMPLATES)
+
+
+def test_a_part_of_an_argument_is_named_as_python_writes_it() -> None:
+    how = {"class_names": ["a"], "model": None, "tokenizer": len}
+    with pytest.raises(ParamsError, match=r"^period is 'yes'; expected True or False"):
+        wsoup.score_texts([[1.0]], [0], texts=["a"], period="yes", **how)
+    with pytest.raises(ParamsError, match=r"^encoder\['model'\] is 3; expected text"):
+        wsoup.fit_head([[1.0]], [0], encoder={"model": 3}, **how)
+    with pytest.raises(ParamsError, match=r"^path is None; expected the path of a file"):
+        wsoup.Soup.load(None)
+
+
+def test_the_name_of_a_model_is_not_the_model() -> None:
+    with pytest.raises(ModelError, match=r"^model is 'ViT-B-32'; expected the model itself, as open_clip.create_model"):
+        wsoup.adapt([[1.0, 0.0]], classifier=[[1.0, 0.0], [0.0, 1.0]], model="ViT-B-32")
 
 
 def test_a_missing_argument_is_a_type_error() -> None:

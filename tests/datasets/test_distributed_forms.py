@@ -264,6 +264,63 @@ def test_rows_of_several_classes_are_refused_with_their_number(in_tmp: Path) -> 
         assert sum(photo.label is not None for photo in known) < len(known)
 
 
+@pytest.mark.parametrize("gap", ["nan", "NaN", "<NA>", "#N/A", "N/A"])
+def test_what_programs_write_for_a_gap_is_no_class(in_tmp: Path, gap: str) -> None:
+    file = of_cells(in_tmp, "label", [["cat"], ["dog"], [gap]])
+    with pytest.raises(DataError, match=r"row 3 \('2.jpg'\) has no label; fill it in, or remove the row"):
+        given(str(file), fraction=None, classes=None)
+    photos, _ = find_photos([str(file)])
+    assert [photo.said for photo in photos[:3]] == ["cat", "dog", ""]
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [("is_train", "01"), ("train", ("True", "False")), ("Is Test Image", "10"), ("in_val", ("yes", "no"))],
+)
+def test_a_column_that_says_by_yes_or_no_what_a_photo_is_for_is_refused(
+    in_tmp: Path, column: str, values: Sequence[str]
+) -> None:
+    file = of_cells(in_tmp, f"label,{column}", [["cat", values[0]], ["dog", values[1]]])
+    with pytest.raises(DataError, match=f"column '{column}' says which photos are of a split; make a column split"):
+        given(str(file), fraction=None, classes=None)
+
+
+def test_a_train_among_vehicles_is_a_class(in_tmp: Path) -> None:
+    file = of_cells(in_tmp, "bus,train", [["1", "0"], ["0", "1"]])
+    assert given(str(file), fraction=None, classes=None).listing.class_names == ["bus", "train"]
+
+
+@pytest.mark.parametrize(
+    ("held", "classes"),
+    [
+        ({"cat": ["0.jpg", "2.jpg"], "dog": ["1.jpg"]}, ["cat", "dog"]),
+        ({"0.jpg": ["cat"], "1.jpg": ["dog"], "2.jpg": ["cat"]}, ["cat", "dog"]),
+    ],
+)
+def test_json_maps_of_lists_are_of_files_or_of_classes(in_tmp: Path, held: object, classes: list[str]) -> None:
+    file = listed(in_tmp, json.dumps(held), file="x.json", names="0 1 2")
+    found = given(str(file), fraction=None, classes=None)
+    assert (found.listing.class_names, len(found.listing.splits["test"].paths)) == (classes, 3)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("list.csv", b"photos/0.jpg,cat\nphotos/1.jpg,dog\n", "names them\\): put one above this line, which is"),
+        ("list.csv", "path,label\n0.jpg,c\u00f6t\n".encode("utf-16"), r"not UTF-8 .* \(it begins as UTF-16 does\)"),
+        ("list.csv", b"PK\x03\x04\x14\xff", r"it begins as an Excel or zip file does"),
+        ("list.xlsx", b"PK\x03\x04", "is not a folder; .*, or save the table as CSV UTF-8, with the columns path and"),
+        ("list.csv.gz", gzip.compress(b"path,label"), "is not a folder; .*: unpack it, and name what was in it"),
+        ("list.txt", b"path,label\n0.jpg,cat\n", "is not a folder; .*, or a list that is read: CSV with the columns"),
+        ("places_val.txt", b"a.jpg 0\nb.jpg 1\n", "lies in no folder, which would name its class; write a CSV with"),
+    ],
+)  # fmt: skip
+def test_what_is_no_list_is_said(in_tmp: Path, file: str, content: bytes, message: str) -> None:
+    (in_tmp / file).write_bytes(content)
+    with pytest.raises((DataError, MissingError), match=message):
+        tried(in_tmp / file)
+
+
 def test_ones_of_remarks_are_no_labels_of_photos_to_classify(in_tmp: Path) -> None:
     file = of_cells(in_tmp, "blurry,night", [["1", "0"], ["0", "0"], ["0", "0"]])
     photos, _ = find_photos([str(file)])

@@ -265,6 +265,15 @@ def test_folders_of_photos_alone_are_classes_whatever_their_names(root: Path) ->
         assert photos.taken == "photos: its folders are the classes"
 
 
+@pytest.mark.parametrize("parts", [("train_1", "train_2"), ("train1",), ("Training 01", "Training 02")])
+def test_parts_of_a_split_are_refused_where_they_would_be_left_out(root: Path, parts: tuple[str, ...]) -> None:
+    fill(root, *below("test", *parts))
+    with pytest.raises(DataError, match=rf"photos/{parts[0]} would be a part of split 'train', which has no folder of"):
+        tried(root)
+    (root / parts[0]).rename(root / "train")
+    assert sides_of(tried(root), root) == ({"train"}, {"test"})
+
+
 def test_one_folder_like_training_among_classes_is_a_class(root: Path) -> None:
     fill(root, "training/monday", "running", "cycling")
     assert list(tried(root).names) == ["cycling", "running", "training"]
@@ -525,6 +534,9 @@ NO_CLASSES = [
     ("train valid test", FLAT),
     ("train2017 val2017", FLAT),
     ("train_images test_images", FLAT),
+    ("train_images test_images unlabeled_images", FLAT),
+    ("fog/1/dog fog/1/cat fog/2/dog snow/1/dog", UNEVEN),
+    ("fog/1/n01440764 fog/1/n01443537 fog/2/n01440764 snow/1/n01443537", UNEVEN),
 ]
 
 
@@ -559,6 +571,47 @@ def test_names_a_little_like_these_are_classes(root: Path) -> None:
     for places in A_LITTLE_LIKE_THESE:
         photos = tried(anew(root, *places.split()))
         assert list(photos.names) == sorted({place.partition("/")[0] for place in places.split()})
+
+
+@pytest.mark.parametrize(
+    "copy", ["cat (1)", "cat - Copy", "cat - Copy (2)", "cat copy", "cat_backup", "cat-bak", "cat - Kopie"]
+)
+def test_a_copy_of_a_class_folder_is_refused_beside_it(root: Path, copy: str) -> None:
+    fill(root, "cat", "dog", copy)
+    with pytest.raises(
+        DataError, match=rf"photos/{re.escape(copy)}' has the name of a copy of 'cat', so that both may"
+    ):
+        tried(root)
+    (root / "cat").rename(root / "fox")
+    assert list(tried(root).names) == sorted([copy, "dog", "fox"])
+
+
+@pytest.mark.parametrize("name", ["unlabeled", "Unsorted", "New Folder", "tmp", "to_sort", "images"])
+def test_a_folder_that_often_lies_beside_classes_is_taken_with_a_line(root: Path, name: str) -> None:
+    photos = tried(fill(root, "cat", "dog", name))
+    assert name in photos.names
+    assert f"taken for classes, move them elsewhere if they are none: {name!r}" in photos.notes
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("dog.zip", "it holds 1 of .zip; unpack these"),
+        (
+            "beans/0.1.0/beans-train.tfrecord-00000-of-00002",
+            "it holds 1 of .tfrecord; they are not read: .* WebDataset",
+        ),
+        ("pathmnist.npz", "it holds 1 of .npz; they are not read: write their pictures into class folders, or give"),
+        ("train/data.h5", "it holds 1 of .h5; they are not read"),
+        ("dog/clip.mp4", "it holds 1 of .mp4; write the videos' frames into class folders"),
+    ],
+)
+def test_what_may_hold_the_photos_is_named_where_there_are_none(root: Path, file: str, message: str) -> None:
+    (root / file).parent.mkdir(parents=True)
+    (root / file).write_bytes(b"x")
+    for refused in (lambda: tried(root), lambda: find_photos([str(root)])):
+        with pytest.raises(DataError, match=message):
+            refused()
 
 
 def test_the_command_for_inner_folders_writes_a_list_of_every_photo(root: Path) -> None:

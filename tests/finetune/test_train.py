@@ -319,8 +319,8 @@ def test_a_member_of_an_ensemble_begins_with_initial_weights_and_averages():
     averaged = AveragedWeights({SOFT: weights}, share=steady_share(ema=0.5), iterations=4, ensemble=True)
     weights.detach().fill_(8.0)
     averaged.update(1)
-    assert [averaged.is_next_turn(iteration) for iteration in range(4)] == [False, False, True, False]
-    averaged.begin_turn(2)
+    assert [averaged.is_next_descriptor(iteration) for iteration in range(4)] == [False, False, True, False]
+    averaged.begin_descriptor(2)
     assert weights.flatten().tolist() == [0, 0]
     weights.detach().fill_(2.0)
     averaged.update(2)

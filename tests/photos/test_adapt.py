@@ -261,7 +261,13 @@ def test_answers_and_the_second_look_have_limits():
 def test_a_full_pile_is_adapted():
     images = pile(off=1.2, seed=2)
     made = adapted_to(images.features, texts=images.texts, logit_scale=20.0)
-    assert (made.adapted, made.note) == (True, "")
+    before = (images.features @ images.texts).argmax(dim=1)
+    n_changed = int((made.predict(images.features) != before).sum())
+    share = round(100 * n_changed / len(before))
+    assert (made.adapted, made.note) == (
+        True,
+        f"adapted to {len(before)} images: {n_changed} of them ({share} %) get another class than by the texts alone",
+    )
     assert (right(images.texts, torch.zeros(5), images), right(made.classifier, made.bias, images)) == (202, 236)
 
 

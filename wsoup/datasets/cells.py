@@ -16,11 +16,14 @@ from typing import NamedTuple
 
 from wsoup.base.errors import DataError
 from wsoup.datasets.listing import some
+from wsoup.datasets.photo_files import IMAGE_SUFFIXES, ending
 from wsoup.disk.files import read_text, reason_of, shown
 
 PATHS = ("path", "file", "filename", "file_name", "file_path", "filepath", "image", "image_path", "img", "img_path")
 """Names of the column of file names; ``path`` counts if there are several."""
-IDS = ("image_id", "img_id", "photo_id", "image_name", "img_name", "photo", "picture", "id", "uuid")
+IDS = ("filepaths", "filenames", "image_file", "img_file", "image_filename", "image_paths", "imagepath", "image_id",
+    "imageid", "img_id", "photo_id", "image_name", "imagename", "img_name", "photo", "picture", "id",
+    "uuid")  # fmt: skip
 """Names of that column where there is none of these; it may lack the files' endings."""
 CLASS_NAMES = ("class_name", "classname")
 OF_AN_ANSWER = {"class", "probability", "status"}
@@ -87,7 +90,11 @@ def read_text_cells(path: Path) -> Cells:
 
 def no_path(columns: Sequence[str], *, origin: str) -> str:
     """The message about a list without file names."""
-    return f"{origin}: column path is missing beside {some(columns, limit=8)}; expected {EXPECTED}: rename the column"
+    beside = f"{origin}: column path is missing beside {some([name[:100] for name in columns], limit=8)}"
+    step = "rename the column"
+    if any(ending(name) in IMAGE_SUFFIXES for name in columns):
+        step = "put one above this line, which is a photo's"
+    return f"{beside}; expected {EXPECTED}: {step}"
 
 
 def roles_of(columns: Mapping[str, Sequence[str]], *, origin: str) -> Roles:

@@ -4,16 +4,23 @@ import os
 import re
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from wsoup.base.errors import DataError
-from wsoup.base.folder_names import composed, key
+from wsoup.base.folder_names import composed
 from wsoup.datasets.boxes import boxes_line
-from wsoup.datasets.flat_names import inner_folders_list, proposal
+from wsoup.datasets.class_depth import A_FILE, ClassFolders, check_depth
+from wsoup.datasets.flat_names import proposal
 from wsoup.datasets.listing import some
-from wsoup.datasets.part_names import NO_CLASSES, are_parts, in_split, is_date, is_detail, without_meaning
+from wsoup.datasets.part_names import (
+    NO_CLASSES,
+    copied_from,
+    in_split,
+    is_date,
+    seems_no_class,
+    without_meaning,
+)
 from wsoup.datasets.shape import OF_PHOTOS
 from wsoup.datasets.walk import Contents, holds_photos_itself, subfolders
 
@@ -27,21 +34,6 @@ OF_SHARDS = {"", "shard", "part", "chunk", "batch", "bucket"}
 """Words before the number of a shard's folder."""
 BESIDE_SHARDS = (".parquet", "_stats.json", ".tar", ".json")
 """What img2dataset puts beside the folder of each shard, after the folder's name."""
-A_FILE = "name the classes in a file ({0}, a tab, class name on a line)"
-
-
-class _Class(NamedTuple):
-    """What the folders of one name hold, in all splits.
-
-    Attributes:
-        place: the first of them.
-        images: relative to the folders.
-        others: files that are no photos, by their ending.
-    """
-
-    place: Path
-    images: list[str]
-    others: Counter[str]
 
 
 def check_classes(found: Mapping[str, Mapping[str, Contents]], *, base: Path, folders: Mapping[str, Path]) -> None:
@@ -55,20 +47,21 @@ def check_classes(found: Mapping[str, Mapping[str, Contents]], *, base: Path, fo
     Raises:
         DataError: says which folders, and what to do.
     """
-    classes: dict[str, _Class] = {}
+    classes: dict[str, ClassFolders] = {}
     for split, of_split in found.items():
         for name, contents in of_split.items():
-            one = classes.setdefault(composed(name), _Class(folders[split] / name, [], Counter()))
+            one = classes.setdefault(composed(name), ClassFolders(folders[split] / name, [], Counter()))
             one.images.extend(contents.images)
             one.others.update(contents.others)
     _check_parts(classes, base=base)
     _check_splits(classes, base=base)
     _check_shards(classes, base=base)
-    _check_depth(classes, base=base)
+    check_depth(classes, base=base)
     _check_dates(classes, base=base)
+    _check_copied(classes)
 
 
-def _check_parts(classes: Mapping[str, _Class], *, base: Path) -> None:
+def _check_parts(classes: Mapping[str, ClassFolders], *, base: Path) -> None:
     """Refuse ``images/`` beside ``annotations/`` and the like, whether or not there are photos in the latter."""
     of_photos = [name for name in classes if name.casefold() in OF_PHOTOS]
     if not of_photos:
@@ -85,7 +78,7 @@ def _check_parts(classes: Mapping[str, _Class], *, base: Path) -> None:
         raise DataError(f"{base}: {of_photos[0]}/ and {others[0]}/ are parts of a dataset and not classes; {step}")
 
 
-def _check_splits(classes: Mapping[str, _Class], *, base: Path) -> None:
+def _check_splits(classes: Mapping[str, ClassFolders], *, base: Path) -> None:
     """Refuse ``train/`` and ``test/`` with photos alone, and names that are those of a split and a class at once."""
     plain: dict[str, str] = {}
     by_class: dict[str, dict[str, str]] = {}
@@ -99,7 +92,8 @@ def _check_splits(classes: Mapping[str, _Class], *, base: Path) -> None:
             plain[named.split] = name
         else:
             by_class.setdefault("_".join(named.rest).casefold(), {})[named.split] = name
-    if n_plain == len(classes) and len(plain) > 1:
+    n_beside = sum(map(seems_no_class, classes))
+    if n_plain + n_beside == len(classes) and len(plain) > 1:
         shown = " and ".join(f"{name}/" for name in plain.values())
         step = boxes_line(base) or (
             f"expected {base / min(plain.values())}/<class>/<image>, or a list of the photos with their classes "
@@ -128,7 +122,7 @@ def innermost(folder: Path) -> Path:
     return folder
 
 
-def _check_shards(classes: Mapping[str, _Class], *, base: Path) -> None:
+def _check_shards(classes: Mapping[str, ClassFolders], *, base: Path) -> None:
     """Refuse the numbered folders into which img2dataset and its like put photos as they come."""
     for name in classes:
         numbered = NUMBERED.match(name)
@@ -151,52 +145,7 @@ def _check_shards(classes: Mapping[str, _Class], *, base: Path) -> None:
         )
 
 
-def _check_depth(classes: Mapping[str, _Class], *, base: Path) -> None:
-    """Refuse photos that lie two folders deep, if the inner folders may be the classes."""
-    n_photos = sum(len(one.images) for one in classes.values())
-    n_nested = sum(path.count("/") > 0 for one in classes.values() for path in one.images)
-    if len(classes) < 2 or 2 * n_nested <= n_photos:
-        return
-    _check_copies(classes, base=base)
-    inner = _inner_folders(classes)
-    different = sorted(set().union(*inner.values()))
-    if _hold_details(inner, different=different):
-        return
-    holding = [name for name in classes if inner[name]]
-    shown = ", ".join(
-        f"{name}/{min(filter(None, map(os.path.dirname, classes[name].images)))}/" for name in holding[:3]
-    )
-    proposed = ""
-    if len(different) > 1 and all(one.place.parent == base for one in classes.values()):
-        proposed = inner_folders_list(base, [f"{name}/{path}" for name, one in classes.items() for path in one.images])
-    raise DataError(
-        f"{base}: photos lie two folders deep, as in {shown}, so it is not clear which folders are the classes; put "
-        f"each class's photos into one folder, or, if {holding[0]!r} is a class, {A_FILE.format(holding[0])}{proposed}"
-    )
-
-
-def _hold_details(inner: Mapping[str, set[str]], *, different: Sequence[str]) -> bool:
-    """Whether the folders within others divide a class and are none: several hold the same, called like details."""
-    if {name.casefold() for name in different} <= OF_PHOTOS:
-        return True
-    if are_parts([*inner], inner=different):
-        return False
-    shared = [name for name in different if sum(name in folders for folders in inner.values()) > 1]
-    return len(different) < 2 or (2 * len(shared) >= len(different) and all(map(is_detail, different)))
-
-
-def _inner_folders(classes: Mapping[str, _Class]) -> dict[str, set[str]]:
-    """The folders of each class at the first depth at which there are several in all."""
-    nested = {name: [path.split("/")[:-1] for path in one.images] for name, one in classes.items()}
-    while True:
-        inner = {name: {folders[0] for folders in of_class if folders} for name, of_class in nested.items()}
-        deeper = {name: [folders[1:] for folders in of_class] for name, of_class in nested.items()}
-        if len(set().union(*inner.values())) > 1 or not any(map(any, deeper.values())):
-            return inner
-        nested = deeper
-
-
-def _check_dates(classes: Mapping[str, _Class], *, base: Path) -> None:
+def _check_dates(classes: Mapping[str, ClassFolders], *, base: Path) -> None:
     """Refuse folders that say when photos were taken, and parts into which these were cut."""
     for what, are_such in (("dates", is_date), ("parts of a dataset", NO_CLASSES.fullmatch)):
         if len(classes) > 1 and all(map(are_such, classes)):
@@ -208,50 +157,18 @@ def _check_dates(classes: Mapping[str, _Class], *, base: Path) -> None:
             )
 
 
-def _check_copies(classes: Mapping[str, _Class], *, base: Path) -> None:
-    """Refuse folds or copies of one dataset: folders each of which holds two or more folders that others hold, too."""
-    branches = {name: _branches(one.images) for name, one in classes.items()}
-    count = Counter(fold for of_class in branches.values() for fold in of_class)
-    if any(sum(count[fold] > 1 for fold in of_class) < 2 for of_class in branches.values()):
-        return
-    first, second, *_ = classes
-    folds = sorted(fold for fold in branches[first] if count[fold] > 1)
-    shown = " and ".join(f"{branches[first][fold]}/" for fold in folds[:2])
-    raise DataError(
-        f"{base}: {first}/ and {second}/ hold the same folders, such as {shown}, so it is not clear which folders are "
-        f"the classes; name one of them ({classes[first].place}), put each class's photos into one folder, or, if "
-        f"{first!r} is a class, {A_FILE.format(first)}"
-    )
+def _check_copied(classes: Mapping[str, ClassFolders]) -> None:
+    """Refuse ``cat (1)/`` and ``cat - Copy/`` beside ``cat/``."""
+    for name, one in classes.items():
+        first = copied_from(name)
+        if first in classes:
+            raise DataError(
+                f"{str(one.place)!r} has the name of a copy of {first!r}, so that both may be one class; merge them, "
+                f"move the copy elsewhere, or, if {name!r} is a class, {A_FILE.format(name)}"
+            )
 
 
-def _branches(paths: Sequence[str]) -> dict[str, str]:
-    """The folders at the first depth at which there are several, by their `key`; none if there is one at each."""
-    nested = [path.split("/")[:-1] for path in paths if "/" in path]
-    while nested:
-        names = {folders[0] for folders in nested}
-        if len(names) > 1:
-            return {key(name): name for name in names}
-        nested = [folders[1:] for folders in nested if len(folders) > 1]
-    return {}
-
-
-def nested_classes(images_of: Mapping[str, Sequence[str]]) -> str:
-    """A line on photos in folders of class folders, which count to the class; "" if there are none."""
-    nested = {}
-    for name, paths in images_of.items():
-        n_photos = sum("/" in path for path in paths)
-        if n_photos:
-            nested[name] = n_photos
-    if not nested:
-        return ""
-    name = next(iter(nested))
-    folder = min(_first_folders(images_of[name]))
-    return (
-        f"{len(nested):,} of {len(images_of):,} class folders hold folders, whose {sum(nested.values()):,} photos "
-        f"count to the class: {name}/{folder}/ to {name!r}"
-    )
-
-
-def _first_folders(paths: Sequence[str]) -> set[str]:
-    """Names of the folders directly below a class folder that hold photos."""
-    return {path.partition("/")[0] for path in paths if "/" in path}
+def no_classes_line(names: Iterable[str]) -> str:
+    """A line on class folders that are called like what lies beside classes; "" if there are none."""
+    odd = [name for name in names if seems_no_class(name)]
+    return f"taken for classes, move them elsewhere if they are none: {some(odd)}" if odd else ""

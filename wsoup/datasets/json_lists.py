@@ -10,10 +10,12 @@ from wsoup.base.errors import DataError
 from wsoup.datasets.cells import CLASS_NAMES, EXPECTED, Cells, SeveralClasses, folded, no_path, roles_of
 from wsoup.datasets.class_columns import LIKELY
 from wsoup.datasets.listing import some
+from wsoup.datasets.photo_files import IMAGE_SUFFIXES, ending
 from wsoup.disk.files import read_text, shown
 
 FORMS = (
-    "objects with a path and a label, {file: class}, COCO's images, annotations and categories, or FiftyOne's labels"
+    "objects with a path and a label, {file: class}, {class: files}, COCO's images, annotations and categories, or "
+    "FiftyOne's labels"
 )
 COLUMNS = ("path", "label")
 LABELS = ("label", "class")
@@ -38,6 +40,8 @@ def read_json_cells(path: Path, *, may_be_several: bool = False) -> Cells:
         return _of_form(_fiftyone, held, origin=origin, may_be_several=may_be_several)
     if isinstance(held, dict) and held and all(isinstance(value, str | int) for value in held.values()):
         return _cells({name: _text(value) for name, value in held.items()}, origin=origin)
+    if isinstance(held, dict) and any(held.values()) and all(map(_is_of_texts, held.values())):
+        return _of_form(_maps_of_lists, held, origin=origin, may_be_several=may_be_several)
     raise DataError(f"{origin} is no list of images; expected {FORMS}")
 
 
@@ -204,6 +208,23 @@ def _shared_names(name_of: Mapping[object, str]) -> str:
     """A line on categories that have one name and several ids; "" if there are none."""
     shared = sorted(name for name, count in Counter(name_of.values()).items() if count > 1)
     return f"read as one class though listed as several categories: {some(shared)}" if shared else ""
+
+
+def _is_of_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+def _maps_of_lists(held: Mapping[str, Any], origin: str) -> tuple[dict[str, list[str]], list[str]]:
+    """The classes of each file, or the files of each class."""
+    first = next((each for value in held.values() for each in value), "")
+    if ending(first) not in IMAGE_SUFFIXES:
+        return {file: [*dict.fromkeys(map(_text, classes))] for file, classes in held.items()}, []
+    classes_of: dict[str, list[str]] = {}
+    for name, files in held.items():
+        for file in files:
+            of_file = classes_of.setdefault(file, [])
+            of_file += [name] if name not in of_file else []
+    return classes_of, []
 
 
 def _fiftyone(held: Mapping[str, Any], origin: str) -> tuple[dict[str, list[str]], list[str]]:

@@ -13,6 +13,8 @@ from wsoup.datasets.listing import some
 
 BRACKETS = re.compile(r"\[(.*)\]", re.DOTALL)
 QUOTED = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)')\s*,?""")
+GAPS = {"nan", "NaN", "NAN", "<NA>", "N/A", "#N/A"}
+"""What programs write where a cell is empty; ``NA`` and ``null`` may be names."""
 SURE = "|;"
 """What hardly any name of a class holds."""
 OF_SEVERAL = ("labels", "tags", "targets", "classes", "categories", "attribute_ids", "finding_labels")
@@ -43,6 +45,7 @@ def one_class_each(cells: Cells, *, may_be_several: bool) -> Cells:
                 "rows, or keep one class in each"
             )
         texts = {text: " ".join(names) if len(names) < 2 else text for text, names in classes_of.items()}
+        texts |= dict.fromkeys(GAPS & texts.keys(), "")
         columns[column] = [texts[text] for text in columns[column]]
     if columns == cells.columns:
         return cells

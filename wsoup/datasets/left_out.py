@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from wsoup.base.folder_names import composed
-from wsoup.datasets.class_folders import nested_classes
+from wsoup.datasets.class_depth import nested_classes
+from wsoup.datasets.class_folders import no_classes_line
 from wsoup.datasets.listing import some
 from wsoup.datasets.photo_files import TO_CONVERT, ending, is_hidden, is_photo, is_unfinished
 from wsoup.datasets.shape import Shape, shape_of
@@ -54,9 +55,8 @@ def left_out(root: str) -> list[str]:
         example = shown(outside[0])
         lines.append(f"left out, move them into class folders: {len(outside)} beside them, such as {example}")
     lines += _without_classes(shape) + _beside(shape)
-    nested = nested_classes({name: photos for name, photos in photos_of.items() if photos})
-    if nested:
-        lines.append(nested)
+    with_photos = {name: photos for name, photos in photos_of.items() if photos}
+    lines += [line for line in (nested_classes(with_photos), no_classes_line(with_photos)) if line]
     return lines
 
 

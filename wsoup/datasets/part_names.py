@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from wsoup.base.folder_names import CAMEL
+from wsoup.base.folder_names import CAMEL, WNID
 from wsoup.datasets.shape import OF_PHOTOS, WITHOUT_MEANING, WORDS
 
 YEAR = r"(19|20)\d\d"
@@ -47,6 +47,14 @@ DETAILS = {*OF_PHOTOS, *OF_COPIES, "front", "back", "rear", "left", "right", "to
     "thursday", "friday", "saturday", "sunday", "january", "february", "march", "april", "may", "june", "july",
     "august", "september", "october", "november", "december", "rgb", "depth", "ir"}  # fmt: skip
 """Words for photos of one class: how and when these were taken."""
+COPY = re.compile(
+    r"(?P<first>.+?)[ _-]*(\(\d+\)|[ _-](copy|copies|copie|kopie|copia|backup|bak)([ _-]*\(?\d+\)?)?)", re.IGNORECASE
+)
+"""``cat (1)``, ``cat - Copy``, ``cat_backup``, as file managers and people call copies."""
+NO_CLASS = {"unlabeled", "unlabelled", "unlabeled data", "unsup", "unsorted", "untagged", "to sort", "todo", "tmp",
+    "temp", "trash", "new folder", "untitled folder", "neuer ordner", "nouveau dossier", "nueva carpeta", "backup",
+    "output", "outputs", "results", "checkpoints", "logs", "cache"}  # fmt: skip
+"""Names, in lower case and with blanks, of folders that lie beside those of classes now and then."""
 ENDS_IN_A_NUMBER = re.compile(r"\D*\d+")
 WORD = re.compile(r"[^\W\d_]+|\d+")
 
@@ -83,10 +91,29 @@ def is_part(name: str) -> bool:
 def is_detail(name: str) -> bool:
     """Whether a folder in a class has a name that is no class: a number at its end, a date, a season, a view.
 
-    >>> [is_detail(name) for name in ("s1", "001", "Front", "2019-01-31", "monday", "images", "dog")]
-    [True, True, True, True, True, True, False]
+    >>> [is_detail(name) for name in ("s1", "001", "Front", "2019-01-31", "monday", "images", "dog", "n01440764")]
+    [True, True, True, True, True, True, False, False]
     """
+    if WNID.match(f"{name}_"):
+        return False
     return is_date(name) or ENDS_IN_A_NUMBER.fullmatch(name) is not None or name.casefold() in DETAILS
+
+
+def copied_from(name: str) -> str | None:
+    """The name of which another is a copy's; None if it is none.
+
+    >>> copied_from("cat (1)"), copied_from("cat - Copy (2)"), copied_from("cat_backup"), copied_from("copycat")
+    ('cat', 'cat', 'cat', None)
+    """
+    found = COPY.fullmatch(name)
+    return None if found is None else found["first"].rstrip(" _-")
+
+
+def seems_no_class(name: str) -> bool:
+    """Whether a folder has the name of what lies beside classes: ``unlabeled``, ``New folder``."""
+    words = " ".join(_words(name)).casefold()
+    told = " ".join(word for word in words.split() if word not in WITHOUT_MEANING)
+    return words in NO_CLASS or told in NO_CLASS or words in OF_PHOTOS
 
 
 def in_split(name: str) -> OfSplit | None:

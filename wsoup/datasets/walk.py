@@ -28,7 +28,19 @@ def require_folder(root: str | Path) -> Path:
 def require_photos(root: str) -> None:
     """Raise MissingError for what is not a folder."""
     if not os.path.isdir(root):
-        raise MissingError(f"{root} is not a folder; give one of {root}/<class>/<image>")
+        raise MissingError(f"{root} is not a folder; give one of {root}/<class>/<image>{_instead(root)}")
+
+
+def _instead(file: str) -> str:
+    """What to do with a file that is no list."""
+    kind = ending(file)
+    if kind in (".xlsx", ".xls", ".ods", ".numbers"):
+        return ", or save the table as CSV UTF-8, with the columns path and label"
+    if kind in (".zip", ".gz", ".tgz", ".bz2", ".xz", ".7z", ".rar"):
+        return ": unpack it, and name what was in it"
+    if kind in (".txt", ".dat", ".xml", ".mat"):
+        return ", or a list that is read: CSV with the columns path and label, JSON, Parquet (docs/datasets.md)"
+    return ""
 
 
 def subfolders(folder: Path) -> list[str]:

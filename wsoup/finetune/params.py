@@ -141,6 +141,16 @@ class MethodParams(Section):
             raise ValueError("tune soft_descriptors takes loss proda or cross_entropy")
         return self
 
+    @model_validator(mode="after")
+    def _stages_fit(self) -> MethodParams:
+        if not self.tune.trains_classes:
+            return self
+        if not isinstance(self.loss, CrossEntropyLoss):
+            raise ValueError(f"tune.first_stage: the second stage takes loss cross_entropy, not {self.loss.kind}")
+        if self.average is not None:
+            raise ValueError("average: the two stages of tune.first_stage have no common average; leave the key out")
+        return self
+
 
 def without_soup(methods: Mapping[str, MethodParams], name: str) -> str | None:
     """The method that is trained as another, but on the class name alone and without a teacher; None if none is.

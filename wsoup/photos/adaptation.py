@@ -51,7 +51,8 @@ def adapt(
         logit_scale: factor of cosines, instead of the model's.
 
     Returns:
-        `predict`, `predict_proba`, `classifier`, `bias`; `adapted` says whether it was adapted, and `note` why.
+        `predict`, `predict_proba`, `classifier`, `bias`; `adapted` says whether it was adapted, and `note` why not,
+        or how many images get another class.
 
     Raises:
         DataError, MismatchError, ParamsError: shapes that do not fit together, NaN, no images.
@@ -106,7 +107,12 @@ def _guarded(features: Tensor, *, zero_shot: Adapted, logit_scale: float) -> Ada
         )
     if rejection:
         return replace(zero_shot, note=rejection)
-    return adapted
+    changed = int((zero_shot.predict(features) != predictions).sum())
+    share = f"{100 * changed / len(features):.0f} %"
+    note = (
+        f"adapted to {len(features):,} images: {changed:,} of them ({share}) get another class than by the texts alone"
+    )
+    return replace(adapted, note=note)
 
 
 def reject_answers(*, cost: float, lift: float) -> str:

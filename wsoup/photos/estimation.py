@@ -52,7 +52,7 @@ class Adapted:
         classifier: W (D, C) float32, including the logit scale.
         bias: b (C,) float32.
         adapted: whether it differs from the zero-shot classifier.
-        note: if not, why: one line with the numbers that decided.
+        note: one line: if not, why, with the numbers that decided; otherwise how many images get another class.
     """
 
     classifier: Tensor
@@ -62,7 +62,7 @@ class Adapted:
 
     def __repr__(self) -> str:
         if self.adapted:
-            return f"<adapted classifier, {len(self.bias)} classes>"
+            return f"<adapted classifier, {len(self.bias)} classes: {self.note}>"
         return f"<zero-shot classifier, {len(self.bias)} classes: {self.note}>"
 
     @usual_torch()

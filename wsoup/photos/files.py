@@ -14,6 +14,7 @@ from wsoup.base import remote
 from wsoup.base.errors import DataError, MissingError
 from wsoup.datasets import listed_folder, webdataset
 from wsoup.datasets.cells import Cells
+from wsoup.datasets.containers import of_files
 from wsoup.datasets.found_files import found_below
 from wsoup.datasets.left_out import in_words
 from wsoup.datasets.list_classes import class_texts
@@ -81,7 +82,9 @@ def find_photos(places: Sequence[str]) -> tuple[list[Photo], str]:
         else:
             photos.append(Photo(place))
     if not photos:
-        raise DataError(f"no images in {', '.join(shown(place) for place in places)}; expected {expected()} files")
+        held = of_files(file for place in places if os.path.isdir(place) for file in files_in(place))
+        step = held or f"expected {expected()} files"
+        raise DataError(f"no images in {', '.join(shown(place) for place in places)}; {step}")
     if not others:
         return photos, ""
     return photos, in_words(others)
