@@ -18,7 +18,7 @@ class Judged:
         source, kind, strength: of `Pile`.
         n_images, n_classes: of the pile, and of its texts.
         before, after: per cent of the photos of classes that are right by the texts and after adaptation.
-        note: why it was not adapted, or "".
+        note: why it was not adapted boldly, or "".
     """
 
     source: str
