@@ -101,7 +101,7 @@ def _measure(case: str, encoder: Encoder, *, names: list[str], pixels: Tensor, l
 
     def our_step(iteration: int) -> None:
         images, frozen = passes.images(pixels, teacher=True)
-        objective.backward(images, frozen, labels, iteration=iteration)
+        objective.backward(images, frozen, labels, text_index=iteration)
 
     def plain_step(iteration: int) -> None:
         stems = prompts.stems(TEMPLATE, names)

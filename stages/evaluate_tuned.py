@@ -14,7 +14,7 @@ from wsoup.evaluate.row_key import file_of_method
 from wsoup.evaluate.seen import plan_seen
 from wsoup.evaluate.testsets import load_tests
 from wsoup.evaluate.text_plan import plan_texts
-from wsoup.evaluate.training_curve import during_training
+from wsoup.evaluate.training_curve import during_training, trained_row
 from wsoup.finetune.starts import check_templates
 from wsoup.finetune.tuned import load_tuned, members_divergence_log, read_tuned_config
 from wsoup.params.inputs import EmbedParams
@@ -60,6 +60,9 @@ def main(owner: Owner, method: str) -> None:
     training = []
     for seed, model in tuned.items():
         classifiers = texts[seed].finished(runs[seed], label=f"evaluate {method} seed {seed}")
+        if tune.trains_classes:
+            own_row = trained_row(rows[seed], soup=trained["soup"])
+            classifiers = classifiers.with_class_weights(own_row, model.model.class_directions())
         answers = answers_of(classifiers, tests=seen[seed], soups=list(material.soups))
         counts = evaluate(answers, tokenizer=model.tokenizer, variant=method)
         tables.append(with_right_images(counts, answers))

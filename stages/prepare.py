@@ -6,11 +6,11 @@ from wsoup.base.class_names import shared_names
 from wsoup.base.errors import DataError
 from wsoup.base.templates import oddity
 from wsoup.datasets import manifest, roles
+from wsoup.datasets.class_lines import stripped_lines
 from wsoup.datasets.copies import without_copies
 from wsoup.datasets.few_images import only_class, thin_classes
 from wsoup.datasets.left_out import left_out
 from wsoup.datasets.shape import shape_of
-from wsoup.datasets.walk import stripped_lines
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner

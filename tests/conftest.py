@@ -25,6 +25,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rivals", metavar="FOLDER", help="a folder of checkouts of rivals' code, for tests/oracle")
     parser.addoption("--authors", metavar="FOLDER", help="a checkout of the paper's own code, for tests/oracle")
 
 

@@ -18,7 +18,7 @@ class Judged:
         source, kind, strength: of `Pile`.
         n_images, n_classes: of the pile, and of its texts.
         before, after: per cent of the photos of classes that are right by the texts and after adaptation.
-        note: why it was not adapted boldly, or "".
+        note: why it was not adapted, or "".
     """
 
     source: str
@@ -47,7 +47,7 @@ def judged(pile: Pile) -> Judged:
         n_classes=pile.texts.shape[1],
         before=_right((pile.features @ pile.texts).argmax(dim=1), pile),
         after=_right(adapted.predict(pile.features), pile),
-        note=adapted.note,
+        note="" if adapted.adapted else adapted.note,
     )
 
 

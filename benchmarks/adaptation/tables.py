@@ -52,6 +52,6 @@ def _cells_lost(results: Sequence[Judged]) -> str:
     n_negative = sum(np.mean(gains) < 0 for gains in by_cell.values())
     n_adapted = sum(not one.note for one in results)
     return (
-        f"{len(results)} piles, {n_adapted} boldly adapted; of {len(by_cell)} cells {n_often} have more than 1.5 % that lost "
+        f"{len(results)} piles, {n_adapted} adapted; of {len(by_cell)} cells {n_often} have more than 1.5 % that lost "
         f"more than 5 points ({max(shares):.1f} % at most), and {n_negative} lost on average"
     )

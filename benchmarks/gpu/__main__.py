@@ -24,6 +24,7 @@ import torch
 import torchvision
 
 from benchmarks.gpu.bench import FULL, TOY, Bench, bench_on, rates_of_products
+from benchmarks.gpu.counting import counting
 from benchmarks.gpu.images import files, images
 from benchmarks.gpu.loading import loading
 from benchmarks.gpu.memory import batches, running_out
@@ -32,7 +33,12 @@ from benchmarks.gpu.training import training
 from benchmarks.gpu.world import ROOT, run_world
 from wsoup.towers.encoder import choose_device
 
-TESTS = ("tests/gpu", "tests/texts/test_texts_on_a_gpu.py", "tests/texts/test_prompt_encoder.py")
+TESTS = (
+    "tests/gpu",
+    "tests/core/test_screening.py",
+    "tests/texts/test_texts_on_a_gpu.py",
+    "tests/texts/test_prompt_encoder.py",
+)
 TOY_MODEL = ROOT / "data/toy/toy-clip.json"
 
 Part = Callable[[], list[str]]
@@ -83,6 +89,7 @@ def parts(bench: Bench) -> dict[str, Part]:
             ", ".join(f"{name} {rate / 1e12:,.2f} TFLOP/s" for name, rate in peaks.items()) + "."
         ],
         f"Texts: {bench.size.model}, words with {bench.size.classes} classes": lambda: texts(bench, peaks=peaks),
+        f"Counting: {bench.size.classes} classes, 512 features": lambda: counting(bench),
         "Searches: 3 seeds of 16 images a class": lambda: searches(bench, descriptors=texts_),
         f"Images: {bench.size.model}, in batches of {bench.size.images}": lambda: images(bench, peaks=peaks),
         "Image files, decoded and encoded": lambda: files(bench),

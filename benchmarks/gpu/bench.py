@@ -35,6 +35,7 @@ class Size:
         classes: of ImageNet's names.
         words: words timed, from which the time of a whole pool is extrapolated.
         plain: texts, and images, for timing the plain way.
+        count_images, count_candidates: images that each of these candidates is counted on.
         images: in a batch.
         train_classes, train_images: of a training step.
         product: rows and columns of the matrices that measure the device's peak rate.
@@ -47,6 +48,8 @@ class Size:
     classes: int
     words: int
     plain: int
+    count_images: int
+    count_candidates: int
     images: int
     train_classes: int
     train_images: int
@@ -63,6 +66,8 @@ FULL = Size(
     classes=1000,
     words=393,
     plain=512,
+    count_images=48_000,
+    count_candidates=64,
     images=256,
     train_classes=1000,
     train_images=64,
@@ -78,6 +83,8 @@ TOY = Size(
     classes=8,
     words=12,
     plain=8,
+    count_images=200,
+    count_candidates=3,
     images=4,
     train_classes=8,
     train_images=4,

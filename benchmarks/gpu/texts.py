@@ -95,7 +95,7 @@ def searches(bench: Bench, *, descriptors: Sequence[str]) -> list[str]:
     pool = common_words(max(1000, bench.size.words))
     on_cpu = bench.device.type == "cpu"
     for precision in bench.precisions:
-        if precision == "tf32":  # it would also apply to the scores
+        if precision == "tf32":  # no `encoder.precision` turns it on
             continue
         with bench.at(precision) as encoder:
             source = source_of(bench, encoder)

@@ -63,7 +63,7 @@ class Step:
         check_places(self.encoder.device, pixels=self.pixels, labels=self.labels)
         self.ours.zero_grad(set_to_none=True)
         features, frozen = self.passes.images(self.pixels, teacher=True)
-        self.objective.backward(features, frozen, self.labels, iteration=member)
+        self.objective.backward(features, frozen, self.labels, text_index=member)
 
     def plain_way(self, member: int = 0) -> None:
         """All texts at the full context, image and text through the whole student, and a separate teacher."""

@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import product
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from wsoup.core.draws import named_generator
+from wsoup.finetune.optimizer_params import ScheduleParams, WarmupParams
+from wsoup.finetune.schedule import rate_factor
 from wsoup.heads.fewshot import FewShot
 from wsoup.heads.prototypes import class_means
 
@@ -40,6 +44,15 @@ INITIAL = 250.0
 ROUNDS_OF_TEXTS = 10
 """Steps of LP++ from one change of its texts' weights to the next."""
 MOMENTUM = 0.9
+COPIES = 20
+"""Augmented copies of each photo that CLAP draws its batches from; here all of them are alike."""
+BATCH = 256
+RATE = 0.1
+SCHEDULE = ScheduleParams(kind="cosine", parts=EPOCHS, warmup=WarmupParams(parts=1, learning_rate=1e-5))
+"""CLAP's batch size, learning rate and schedule (jusiro/CLAP, configs/trainers/SGD_lr1e-1_B256_ep300.yaml)."""
+LENGTH = 1.0
+"""Length at which CLAP's class weights begin; the longer they are, the less a step turns them. In its code they are
+CLIP's texts as they come out of the tower."""
 
 
 def nearest_mean(shots: FewShot, _: Photos) -> Logits:
@@ -160,10 +173,55 @@ def lp_plus_plus(shots: FewShot, chosen_by: Photos) -> Logits:
     return lambda features: features @ (weights + shots.texts * of_texts) + biases
 
 
+def clap(shots: FewShot, _: Photos) -> Logits:
+    """CLAP (Silva-Rodriguez et al., arXiv 2312.12730): a linear probe that begins as the texts and is held to them."""
+    generator = named_generator("clap")
+
+    def order(n_rows: int) -> np.ndarray:
+        return generator.permutation(n_rows)
+
+    weights = clap_weights(shots, length=LENGTH, order=order)
+    return lambda features: features @ F.normalize(weights, dim=1).T
+
+
+def clap_weights(shots: FewShot, *, length: float, order: Callable[[int], np.ndarray]) -> Tensor:
+    """CLAP's class weights (C, D), as its code trains them.
+
+    Args:
+        shots: the photos and the texts.
+        length: of the weights in the beginning.
+        order: draws the order of so many rows, once an epoch.
+    """
+    n_images = len(shots.labels)
+    targets = F.one_hot(shots.labels, shots.n_classes).double()
+    zero_shot = shots.text_logits(shots.features).softmax(dim=1)
+    # How much a class is held to its text: the mean probability that the texts give to its own photos.
+    holds = (zero_shot * targets).sum(dim=0) / targets.sum(dim=0)  # (C,)
+    start = length * shots.texts.T
+    weights = start.clone()
+    moved = torch.zeros_like(weights)
+    factor = rate_factor(SCHEDULE, learning_rate=RATE)
+    for epoch in range(EPOCHS):
+        rows = torch.from_numpy(order(COPIES * n_images)) % n_images
+        # As many batches as one copy of the photos fills.
+        for batch in rows.split(BATCH)[: max(1, n_images // BATCH)]:
+            images = shots.features[batch]
+            directions = F.normalize(weights, dim=1)
+            probabilities = (shots.logit_scale * images @ directions.T).softmax(dim=1)
+            gradient = shots.logit_scale * (probabilities - targets[batch]).T @ images / len(batch)
+            along = (gradient * directions).sum(dim=1, keepdim=True) * directions
+            turning = (gradient - along) / weights.norm(dim=1, keepdim=True)
+            holding = 2 * holds[:, None] * (weights - start) / shots.n_classes
+            moved = MOMENTUM * moved + turning + holding
+            weights = weights - RATE * factor(epoch, EPOCHS) * moved
+    return weights
+
+
 RIVALS: dict[str, Rival] = {
     "class means": nearest_mean,
     "Tip-Adapter": tip_adapter,
     "Tip-Adapter, chosen": tip_adapter_chosen,
     "LP++": lp_plus_plus,
     "logistic regression": logistic_regression,
+    "CLAP": clap,
 }

@@ -89,8 +89,13 @@ def test_an_interval_stays_within_100_points():
         ({"classifier": torch.diag(torch.tensor([1.0, 0]))}, DataError, "holds nothing but zeros in rows 1; make it"),
         ({"class_names": ["a"]}, MismatchError, "classifier has 2 classes, class_names has 1"),
         ({"confidence": 95}, ParamsError, "confidence is 95"),
+        ({"labels": ["a", "b"]}, DataError, "nothing says which of the 2 columns of classifier is which class; give"),
+        ({"labels": None}, DataError, "labels is None; expected one for each image"),
+        ({"features": ["a.jpg", "b.jpg"]}, DataError, r"it holds text: \['a.jpg', 'b.jpg'\]"),
+        ({"classifier": "paper:word"}, DataError, "classifier is 'paper:word'; expected class weights"),
+        ({"baseline": torch.eye(2, 3) + 1}, MismatchError, "classifier has 2 classes and baseline 3"),
     ],
 )
 def test_inputs_that_do_not_fit_are_refused(changed, error, text):
     with pytest.raises(error, match=text):
-        wsoup.zero_shot_accuracy(torch.eye(2), [0, 1], **{"classifier": torch.eye(2), **changed})
+        wsoup.zero_shot_accuracy(**{"features": torch.eye(2), "labels": [0, 1], "classifier": torch.eye(2), **changed})

@@ -215,7 +215,7 @@ def broken(features, *, row, value):
         ),
         ({"labels": torch.zeros(60, dtype=torch.long)}, DataError, "60 images of one class are too few"),
         ({"class_names": "cat"}, ParamsError, "class_names is 'cat'; expected a list"),
-        ({"class_names": ["cat", " ", "a", "b"]}, ParamsError, r"class_names\.1 is ' '; expected plain text"),
+        ({"class_names": ["cat", " ", "a", "b"]}, ParamsError, r"class_names\[1\] is ' '; expected plain text"),
         ({"class_names": []}, ParamsError, r"class_names is \[\]; "),
         ({"class_names": ["blue", "a", "b", "Blue"]}, DataError, "'a photo of a blue' and .* are the same tokens"),
         ({"words": ["!~" * 45 + " a", *WORDS]}, PoolError, "does not fit the model's context of 77 tokens"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -9,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import open_clip
 import pytest
 import torch
-from api_world import DESCRIPTORS, NAMES, SMALL, WORDS, photos
+from api_world import DESCRIPTORS, NAMES, WORDS, photos
 from PIL import Image
+from said import unsaid
 
 import wsoup
 from wsoup.api import soups
@@ -22,6 +25,9 @@ from wsoup.photos.estimation import Adapted
 
 ENCODER = {"model": "m", "pretrained": None}
 SOUP = wsoup.Soup("greedy", 1, "a photo of a {}.", ENCODER, (Member("sharp"), Member("flat")))
+
+SHORT = {"k0": 2, "k1": 4, "patience": 2, "m": 2, "max_words": 2}
+"""A search that is as short as its settings allow: it is run for each value that is valid."""
 
 
 class Raises:
@@ -162,7 +168,7 @@ def calls(tiny_encoder: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[s
     soup = {**SOUP.as_json(), "members": (Member("x"),)}
     place = {"path": tmp_path_factory.mktemp("saved") / "x"}
     return {
-        "word_soup": (wsoup.word_soup, {**search, **SMALL, "words": WORDS, "seed": 1, "encoder": None}),
+        "word_soup": (wsoup.word_soup, {**search, **SHORT, "words": WORDS, "seed": 1, "encoder": None}),
         "descriptor_soup": (partial(wsoup.descriptor_soup, **search, seed=1), {"descriptors": DESCRIPTORS, "m": 2}),
         "score_texts": (partial(wsoup.score_texts, **search), {"texts": DESCRIPTORS}),
         "common_words": (wsoup.common_words, {"count": 3}),
@@ -266,14 +272,12 @@ class Towers:
     encode_image = encode_text
 
 
-@pytest.mark.parametrize("how", DOES_NOT_ENCODE)
-@pytest.mark.parametrize("name", ["word_soup", "score_texts", "fit_head", "encode_images", "classifier"])
-def test_a_model_that_does_not_encode(calls: dict, in_tmp: Path, name: str, how: str) -> None:
-    call, arguments = calls[name]
-    model = Towers(DOES_NOT_ENCODE[how])
-    with pytest.raises(WsoupError, match=r"^(model\.encode|text features of this|.*its features are not)") as raised:
-        call(**{**arguments, "model": model})
-    assert "\n" not in str(raised.value)
+def test_a_model_that_does_not_encode(calls: dict, in_tmp: Path) -> None:
+    line = re.compile(r"^(model\.encode|text features of this|.*its features are not)")
+    for name in ("word_soup", "score_texts", "fit_head", "encode_images", "classifier"):
+        call, how = calls[name]
+        table = [(Towers(encode), line) for encode in DOES_NOT_ENCODE.values()]
+        assert unsaid(table, lambda model, call=call, how=how: call(**how | {"model": model})) == []
 
 
 # ----------------------------------------------------------------------------------------------- each by its number
@@ -299,29 +303,49 @@ def test_labels_of_pandas_are_names_or_numbers(calls: dict, kind: str) -> None:
     assert call(**{**how, "labels": labels, "class_names": pandas.Series(NAMES)}) == expected
 
 
-@pytest.mark.parametrize(
-    ("name", "argument", "value", "error", "message"),
-    [
-        ("score_texts", "class_names", "set", DataError, "class_names is a set, which has no order; give a list"),
-        ("score_texts", "features", "masked", DataError, "16 of its values are masked"),
-        ("score_texts", "labels", "masked_labels", DataError, "15 of its values are masked"),
-        ("word_soup", "features", "sparse_tensor", DataError, r"features is .*\(a sparse, quantized or meta tensor"),
-        ("word_soup", "words", "list_of_1", ParamsError, "words.0 is 1; expected text"),
-        ("word_soup", "words", "list_of_NUL", ParamsError, "words.0 is .*it is blank, or holds NUL"),
-        ("word_soup", "words", "list_of_long", ParamsError, "words.0 is 'aaa.*a text of 10000 characters or fewer"),
-        ("word_soup", "tokenizer", "lists_of_tokens", ModelError, r"tokenizer gives \[\[1, 2\], \[1, 2\]\] for 2"),
-        ("Soup", "members", "empty_list", ParamsError, "members is .*a list of 1 or more"),
-        ("Soup", "template", "NUL", ParamsError, "it is blank, or holds NUL"),
-        ("Soup", "members", "members", ParamsError, "members.1.text is 3; expected text"),
-    ],
-)
-def test_one_line_names_the_argument(
-    calls: dict, name: str, argument: str, value: str, error: type[WsoupError], message: str
-) -> None:
-    call, how = calls[name]
-    with pytest.raises(error, match=message) as raised:
-        call(**{**how, argument: VALUES[value]()})
-    assert "\n" not in str(raised.value)
+NAMED = [
+    ("score_texts", "class_names", "set", DataError, "class_names is a set, which has no order; give a list"),
+    ("score_texts", "features", "masked", DataError, "16 of its values are masked"),
+    ("score_texts", "labels", "masked_labels", DataError, "15 of its values are masked"),
+    ("word_soup", "features", "sparse_tensor", DataError, r"features is .*\(a sparse, quantized or meta tensor"),
+    ("word_soup", "words", "list_of_1", ParamsError, r"words\[0\] is 1; expected text"),
+    ("word_soup", "words", "list_of_NUL", ParamsError, r"words\[0\] is .*it is blank, or holds NUL"),
+    ("word_soup", "words", "list_of_long", ParamsError, r"words\[0\] is 'aaa.*a text of 10000 characters or fewer"),
+    ("word_soup", "tokenizer", "lists_of_tokens", ModelError, r"tokenizer gives \[\[1, 2\], \[1, 2\]\] for 2"),
+    ("Soup", "members", "empty_list", ParamsError, "members is .*a list of 1 or more"),
+    ("Soup", "template", "NUL", ParamsError, "it is blank, or holds NUL"),
+    ("Soup", "members", "members", ParamsError, r"members\[1\].text is 3; expected text"),
+]
+
+
+def test_one_line_names_the_argument(calls: dict) -> None:
+    for name, argument, value, error, message in NAMED:
+        call, how = calls[name]
+        with pytest.raises(error, match=message) as raised:
+            call(**how | {argument: VALUES[value]()})
+        assert "\n" not in str(raised.value)
+
+
+def test_what_people_take_for_a_list_of_templates_is_refused() -> None:
+    with pytest.raises(ParamsError, match=r"^templates is 'openai7'; expected a list of templates, each with one \{\}"):
+        wsoup.Soup.from_templates("openai7")
+    with pytest.raises(ParamsError, match=r"^templates\[0\] is a function; expected text with one \{\}: \[function"):
+        wsoup.Soup.from_templates(open_clip.OPENAI_IMAGENET_TEMPLATES)
+
+
+def test_a_part_of_an_argument_is_named_as_python_writes_it() -> None:
+    how = {"class_names": ["a"], "model": None, "tokenizer": len}
+    with pytest.raises(ParamsError, match=r"^period is 'yes'; expected True or False"):
+        wsoup.score_texts([[1.0]], [0], texts=["a"], period="yes", **how)
+    with pytest.raises(ParamsError, match=r"^encoder\['model'\] is 3; expected text"):
+        wsoup.fit_head([[1.0]], [0], encoder={"model": 3}, **how)
+    with pytest.raises(ParamsError, match=r"^path is None; expected the path of a file"):
+        wsoup.Soup.load(None)
+
+
+def test_the_name_of_a_model_is_not_the_model() -> None:
+    with pytest.raises(ModelError, match=r"^model is 'ViT-B-32'; expected the model itself, as open_clip.create_model"):
+        wsoup.adapt([[1.0, 0.0]], classifier=[[1.0, 0.0], [0.0, 1.0]], model="ViT-B-32")
 
 
 def test_a_missing_argument_is_a_type_error() -> None:

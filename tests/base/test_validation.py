@@ -73,6 +73,13 @@ def test_a_dict_that_is_too_short_has_entries() -> None:
     assert expectation(raised.value.errors()[0], words={}) == "entries: 1 or more"
 
 
+def test_a_value_that_holds_a_comma_or_an_or_is_named_whole() -> None:
+    with pytest.raises(ValidationError) as raised:
+        TypeAdapter(Literal["a, b", "this or that", "x-1", 2, None]).validate_python("x-2")
+    expected = "one of a, b, this or that, x-1, 2, None; did you mean 'x-1'?"
+    assert expectation(raised.value.errors()[0], words={}) == expected
+
+
 # ------------------------------------------------------------------------------------------------------- arguments
 
 

@@ -88,6 +88,6 @@ def test_a_table_by_hand():
     assert f"| {CLASS_NAME} | - | - | - | - | -2.00, 50.0 (-6, 2) | - | - | - | -2.00, 50.0 (-6, 2) |" in by_cell
     assert "| things | -2.00, 50.0 (-6, 2) | - | - | - |" in by_source
     assert summary == (
-        "2 piles, 1 boldly adapted; of 1 cells 1 have more than 1.5 % that lost more than 5 points (50.0 % at most), and 1 "
+        "2 piles, 1 adapted; of 1 cells 1 have more than 1.5 % that lost more than 5 points (50.0 % at most), and 1 "
         "lost on average"
     )

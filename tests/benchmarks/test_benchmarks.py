@@ -73,9 +73,21 @@ def test_a_fast_training_step_has_the_plain_ways_gradients(capsys):
 
 
 def test_counting(capsys):
-    script("counting").main(images=300, classes=40, size=32, candidates=2, pairs=1)
+    script("counting").main(images=300, classes=40, size=32, candidates=2, pairs=1, device="cpu")
     result = json.loads(capsys.readouterr().out)
     for row in result["rows"]:
         assert row["same"]
         assert 0 < row["open"] < 1
         assert row["ratio"] > 0
+        assert row["with_likelihood_s"] > 0
+
+
+def test_files(capsys):
+    script("files").main(files=40)
+    result = json.loads(capsys.readouterr().out)
+    core_ms = result["core_ms_per_file"]
+    assert min(core_ms.values()) > 0
+    assert result["useful"] == pytest.approx((core_ms["decoding"] + core_ms["encoding"]) / core_ms["together"])
+    assert 0 <= result["busy"] <= 1
+    assert result["of_what_decoding_leaves"] > 0
+    assert list(result["handing_over_ms"]) == ["pipe", "shared"]

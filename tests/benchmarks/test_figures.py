@@ -50,7 +50,7 @@ def test_readme_has_no_figure_that_a_command_did_not_print():
 def test_which_and_evidence_have_the_figures_that_their_commands_printed():
     which = (ROOT / "docs/which.md").read_text(encoding="utf-8")
     authors = figures((NOTES / "authors_counts.md").read_text(encoding="utf-8"))
-    searches, _ = (NOTES / "evidence.md").read_text(encoding="utf-8").split("\n# A search that beats random words\n")
+    searches, _ = (NOTES / "evidence.md").read_text(encoding="utf-8").split("\n## A search that beats random words\n")
     assert figures(which) <= {f"{float(figure):.1f}" for figure in authors | figures(searches)}
     evidence = (ROOT / "docs/evidence.md").read_text(encoding="utf-8")
     rows = [line for line in evidence.splitlines() if " minus " in line]

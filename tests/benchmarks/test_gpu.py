@@ -13,9 +13,11 @@ import pytest
 import torch
 from processes import ROOT, warm_python
 
+from benchmarks.counting import problem_on
 from benchmarks.gpu import loading as loading_module
 from benchmarks.gpu.__main__ import TOY_MODEL, Part
 from benchmarks.gpu.bench import TOY, Bench, bench_on
+from benchmarks.gpu.counting import counting
 from benchmarks.gpu.images import files, images
 from benchmarks.gpu.loading import loading
 from benchmarks.gpu.memory import batches, running_out
@@ -28,6 +30,7 @@ PARTS = (
     "The toy world, end to end",
     "The device's own rate: a product of two 128 x 128 matrices",
     "Texts: toy-clip, words with 8 classes",
+    "Counting: 8 classes, 512 features",
     "Searches: 3 seeds of 16 images a class",
     "Images: toy-clip, in batches of 4",
     "Image files, decoded and encoded",
@@ -71,6 +74,15 @@ def test_searches_are_timed_with_and_without_likelihood(bench: Bench) -> None:
     assert all(row[3].endswith(" ms") and len(row) == len(head) for row in rows)
 
 
+def test_counts_are_timed_in_both_ways_and_compared(bench: Bench) -> None:
+    head, *rows = cells(counting(bench))
+    assert head[1:] == [
+        "correct", "counted again", "answers that differ", "counts in float32", "screened", "ratio", "with likelihoods"
+    ]  # fmt: skip
+    assert [row[3] for row in rows] == ["0", "0"]
+    assert all(len(row) == len(head) for row in rows)
+
+
 def test_the_loader_is_timed_alone_and_beside_the_step(bench: Bench) -> None:
     head, row = cells(loading(bench))
     assert head == ["training, images/s", "the loader", "a step", "together"]
@@ -86,6 +98,7 @@ def test_what_is_timed_lies_on_the_device_of_the_bench(bench: Bench) -> None:
     """The check that a GPU made first: four parts handed pixels of the CPU to its model."""
     there = replace(bench, device=ELSEWHERE)
     assert there.pixels(2).device == ELSEWHERE
+    assert {tensor.device for tensor in problem_on(ELSEWHERE, 4, 3, 8, 2, spread=2.0)} == {ELSEWHERE}
     step = Step(there, bench.encoder, CASES["prompt + diversity"], count=2)
     assert {step.pixels.device, step.labels.device} == {ELSEWHERE}
     with pytest.raises(ValueError, match="pixels lies on meta, the model on cpu; send it there before it is timed"):

@@ -106,6 +106,9 @@ def test_what_is_missing_is_said_with_the_next_step(figures, tiny_encoder_files,
     assert (code, errors[:50]) == (1, "error: empty holds no dataset that has a published")
     code, _, errors = run("verify", "published", "--data-root", "nowhere")
     assert (code, errors[:14]) == (1, "error: nowhere")
+    (in_tmp / "params.yaml").rename(in_tmp / "other.yaml")
+    code, _, errors = run("verify", "published")
+    assert (code, errors[:56]) == (1, "error: params.yaml does not exist: go to a run's folder,")
 
 
 def test_an_encoder_without_figures_is_told_where_they_are(figures, tiny_encoder_files):
@@ -113,6 +116,10 @@ def test_an_encoder_without_figures_is_told_where_they_are(figures, tiny_encoder
     code, _, errors = run("verify", "published")
     assert code == 1
     assert "has no published figures; `wsoup models` lists those that have" in errors
+    options = ["--config", tiny_encoder_files["config"], "--pretrained", tiny_encoder_files["pretrained"]]
+    code, _, errors = run("verify", "published", "--data-root", ".", *options)
+    assert code == 1
+    assert "has no published figures" in errors, "said before images are encoded"
 
 
 def test_other_preprocessing_is_named_first(figures, tiny_encoder_files, in_tmp):

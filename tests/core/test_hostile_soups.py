@@ -6,6 +6,7 @@ import copy
 import json
 import math
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from run_cli import run
+from said import unsaid
 
 from wsoup.base.errors import LONGEST, WsoupError
 from wsoup.cli.formats import FORMATS
@@ -75,30 +77,24 @@ def test_a_valid_soup_is_read(tmp_path: Path) -> None:
     assert refusal(write(tmp_path, {key: GOOD[key] for key in required})) is None
 
 
-@pytest.mark.parametrize(
-    ("key", "value"), BEYOND, ids=lambda value: str(value)[:30] if isinstance(value, str) else None
-)
-def test_values_out_of_bounds_are_refused(tmp_path: Path, key: str, value: Any) -> None:
-    error = refusal(write(tmp_path, {**GOOD, key: value}))
-    assert error is not None
-    assert "soup.json is not a soup: " in error or "soup.json is not JSON (" in error
+def test_values_out_of_bounds_are_refused(tmp_path: Path) -> None:
+    line = re.compile(r"soup\.json is not (a soup: |JSON \()")
+    table = [({key: value}, line) for key, value in BEYOND]
+    assert unsaid(table, lambda beyond: Soup.load(write(tmp_path, GOOD | beyond))) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (json.dumps({**GOOD, "class_name_correct": math.nan}), "is not JSON"),
-        (json.dumps({**GOOD, "class_name_correct": -math.inf}), "is not JSON"),
-        ("\ufeff" + json.dumps(GOOD), "is not JSON"),
-        *((text, "is not JSON") for text in ("", "{", "<html>", "{} {}")),
-        *((text, "is not a soup") for text in ("[]", "null", "3", "{}")),
-        (json.dumps(GOOD)[:-1] + ', "x": ' + "[" * 100_000, "is not JSON"),
-    ],
-)
-def test_ambiguous_or_invalid_json_is_refused(tmp_path: Path, text: str, message: str) -> None:
-    error = refusal(write(tmp_path, text))
-    assert error is not None
-    assert message in error
+NO_SOUPS = [
+    (json.dumps({**GOOD, "class_name_correct": math.nan}), "is not JSON"),
+    (json.dumps({**GOOD, "class_name_correct": -math.inf}), "is not JSON"),
+    ("\ufeff" + json.dumps(GOOD), "is not JSON"),
+    *((text, "is not JSON") for text in ("", "{", "<html>", "{} {}")),
+    *((text, "is not a soup") for text in ("[]", "null", "3", "{}")),
+    (json.dumps(GOOD)[:-1] + ', "x": ' + "[" * 100_000, "is not JSON"),
+]
+
+
+def test_ambiguous_or_invalid_json_is_refused(tmp_path: Path) -> None:
+    assert unsaid(NO_SOUPS, lambda text: Soup.load(write(tmp_path, text))) == []
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/zero", path)])

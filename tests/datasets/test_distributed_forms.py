@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import hashlib
 import io
 import json
+import lzma
+import re
 import shutil
 import subprocess
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import forms
 import numpy as np
 import pytest
 from PIL import Image
+from said import unsaid
 
-from wsoup.base.errors import DataError
+from wsoup.base.errors import DataError, MissingError
 from wsoup.core.prompts import clean_class_name
 from wsoup.datasets import manifest, webdataset
 from wsoup.datasets.given import given, is_given
@@ -25,6 +31,7 @@ from wsoup.params.inputs import DatasetParams
 from wsoup.params.reading import parse_yaml
 from wsoup.photos.files import find_photos
 from wsoup.photos.labelled import LabelledPhotos, look
+from wsoup.photos.labels import labelled
 from wsoup.pipeline.params import parse_params
 from wsoup.pipeline.profiles import own as profile_own
 
@@ -155,23 +162,22 @@ def listed(root: Path, text: str, *, file: str = "labels.csv", names: str = "a b
     return root / file
 
 
-@pytest.mark.parametrize(
-    ("text", "classes", "note"),
-    [
-        ("id,breed\na,cat\nb,dog\nc,cat\nd,dog\n", ["cat", "dog"], "column 'breed' is taken for the class"),
-        ("Image,Id\na.jpg,w1\nb.jpg,w2\nc.jpg,w1\nd.jpg,w2\n", ["w1", "w2"], "column 'Id' is taken for the class"),
-        ("subject,classname,img\np1,c0,a.jpg\np2,c1,b.jpg\np3,c0,c.jpg\np4,c1,d.jpg\n", ["c0", "c1"], "by their names"),
-        ("image_id;kind\na;x\nb;y\nc;x\nd;y\n", ["x", "y"], "column 'kind' is taken for the class"),
-        ("image,is_cat,is_dog\na,1,0\nb,0,1\nc,1.0,0\nd,0,1.0\n", ["is cat", "is dog"], "that holds its 1: 'is_cat'"),
-        ("id,species,species_id\na,cat,1\nb,dog,2\nc,cat,1\nd,dog,2\n", ["cat", "dog"], "column 'species' is taken"),
-    ],
-)
-def test_lists_of_competitions(in_tmp: Path, text: str, classes: list[str], note: str) -> None:
-    file = listed(in_tmp / "data", text)
-    found = given(str(file), fraction=None, classes=None)
-    assert found.listing.class_names == classes
-    assert found.listing.splits["test"].paths == [f"photos/{name}.jpg" for name in "abcd"]
-    assert any(note in line for line in found.notes), found.notes
+COMPETITIONS = [
+    ("id,breed\na,cat\nb,dog\nc,cat\nd,dog\n", ["cat", "dog"], "column 'breed' is taken for the class"),
+    ("Image,Id\na.jpg,w1\nb.jpg,w2\nc.jpg,w1\nd.jpg,w2\n", ["w1", "w2"], "column 'Id' is taken for the class"),
+    ("subject,classname,img\np1,c0,a.jpg\np2,c1,b.jpg\np3,c0,c.jpg\np4,c1,d.jpg\n", ["c0", "c1"], "by their names"),
+    ("image_id;kind\na;x\nb;y\nc;x\nd;y\n", ["x", "y"], "column 'kind' is taken for the class"),
+    ("image,is_cat,is_dog\na,1,0\nb,0,1\nc,1.0,0\nd,0,1.0\n", ["is cat", "is dog"], "that holds its 1: 'is_cat'"),
+    ("id,species,species_id\na,cat,1\nb,dog,2\nc,cat,1\nd,dog,2\n", ["cat", "dog"], "column 'species' is taken"),
+]
+
+
+def test_lists_of_competitions(in_tmp: Path) -> None:
+    for text, classes, note in COMPETITIONS:
+        found = given(str(listed(in_tmp / "data", text)), fraction=None, classes=None)
+        assert found.listing.class_names == classes
+        assert found.listing.splits["test"].paths == [f"photos/{name}.jpg" for name in "abcd"]
+        assert any(note in line for line in found.notes), found.notes
 
 
 def test_numbers_are_named_by_the_json_file_beside_the_list(in_tmp: Path) -> None:
@@ -184,19 +190,162 @@ def test_numbers_are_named_by_the_json_file_beside_the_list(in_tmp: Path) -> Non
     assert given(str(file), fraction=None, classes=None).listing.class_names == ["rust", "scab"]
 
 
+TWO_MEANINGS = [
+    ("id,breed,species\na,cat,x\nb,dog,y\n", "columns 'breed', 'species' may all be the class; call the right one"),
+    ("id,one,two\na,x,s\nb,y,t\nc,x,s\nd,y,t\n", "columns 'one', 'two' may all be the class; call the right one"),
+    ("filename,cat,dog\na.jpg,1,0\nb.jpg,1,1\n", "row 2 is of 2 classes, 'cat', 'dog': its columns of ones"),
+    ("filename,cat,dog\na.jpg,0,0\nb.jpg,0,1\n", "row 1 is of no class: its columns of ones and zeros"),
+]
+
+
+def test_lists_that_may_mean_two_things_are_refused(in_tmp: Path) -> None:
+    assert unsaid(TWO_MEANINGS, lambda text: given(str(listed(in_tmp, text)), fraction=None, classes=None)) == []
+
+
+ONE_EACH = {
+    "Python's list": ("label", [["['cat']"], ["['dog']"]], ["cat", "dog"]),
+    "JSON's list": ("label", [['["cat"]'], ['["dog"]'], ["dog"]], ["cat", "dog"]),
+    "a bare list": ("label", [["[cat]"], ["[dog]"]], ["cat", "dog"]),
+    "brackets of a name": ("label", [["[cat]"], ["dog"]], ["[cat]", "dog"]),
+    "a separator at the end": ("labels", [["cat;"], ["dog;"], ["cat"]], ["cat", "dog"]),
+    "yes and no": ("cat,dog", [["yes", "no"], ["No", "Yes"]], ["cat", "dog"]),
+    "marks": ("cat,dog", [["x", ""], ["", "X"]], ["cat", "dog"]),
+    "CelebA's": ("cat,dog", [["1", "-1"], ["-1", "1"]], ["cat", "dog"]),
+    "gaps": ("cat,dog", [["1.0", ""], ["", "1.0"]], ["cat", "dog"]),
+    "a comma in names": ("label", [["crane"], ["crane, bird"], ["kite, bird"]], ["crane", "crane, bird", "kite, bird"]),
+    "levels": ("label", [["animal|cat"], ["animal|dog"]], ["animal|cat", "animal|dog"]),
+    "a blank in names": ("label", [["hot dog"], ["hot"], ["dog"]], ["dog", "hot", "hot dog"]),
+}
+SEVERAL = {
+    "ones": ("cat,dog", [["1", "1"], ["1", "0"], ["0", "1"], ["0", "1"]], "row 1 is of 2 classes.*; remove these"),
+    "none": ("cat,dog", [["1", "0"], ["0", "0"], ["0", "1"], ["0", "1"]], "row 2 is of no class"),
+    "Python's list": ("label", [["['cat']"], ["['cat', 'dog']"]], r"row 2 \(label .*, which is 'cat', 'dog'\)"),
+    "NumPy's list": ("label", [["['cat']"], ["['cat' 'dog']"]], "row 2 .*, which is 'cat', 'dog'"),
+    "JSON's list": ("class_name", [['["cat", "dog"]'], ['["dog"]']], "row 1 .class_name .*, which is 'cat', 'dog'"),
+    "bars": ("label", [["cat"], ["dog"], ["dog|horse"]], "row 3 .*, which is 'dog', 'horse'"),
+    "bars alone": ("label", [["cat|dog"], ["dog|horse"]], "row 1 .*, which is 'cat', 'dog'"),
+    "semicolons": ("labels", [["cat;"], ["cat;dog"]], "row 2 .*, which is 'cat', 'dog'"),
+    "commas": ("label", [["cat"], ["dog"], ["cat,dog"]], "row 3 .*, which is 'cat', 'dog'"),
+    "blanks between tags": ("tags", [["cat"], ["dog"], ["cat dog"]], "row 3 .*, which is 'cat', 'dog'"),
+    "blanks between numbers": ("Target", [["1"], ["7"], ["7 1"]], "row 3 .*, which is '7', '1'"),
+}
+
+
+def of_cells(root: Path, header: str, rows: Sequence[Sequence[str]]) -> Path:
+    """A list of as many photos, beside these, as there are rows, each row twice."""
+    names = [f"{i}" for i in range(2 * len(rows))]
+    file = listed(root, "", names=" ".join(names))
+    twice = [*rows, *rows]
+    forms.write_csv(file, ["file", *header.split(",")], [[f"{name}.jpg", *twice[int(name)]] for name in names])
+    return file
+
+
+def test_one_class_in_a_row_however_it_is_written(in_tmp: Path) -> None:
+    for kind, (header, rows, classes) in ONE_EACH.items():
+        file = of_cells(in_tmp / kind, header, rows)
+        assert given(str(file), fraction=None, classes=None).listing.class_names == classes, kind
+        photos, _ = find_photos([str(file)])
+        assert {photo.said for photo in photos} == {*classes}, kind
+        assert [[*photo.columns.values()][1:] for photo in photos[: len(rows)]] == [*map(list, rows)], "as they were"
+
+
+def test_rows_of_several_classes_are_refused_with_their_number(in_tmp: Path) -> None:
+    """Also where their folder is named; and `classify` counts none of them as right or wrong."""
+    for kind, (header, rows, message) in SEVERAL.items():
+        file = of_cells(in_tmp / kind, header, rows)
+        for read in (lambda name: given(name, fraction=None, classes=None), lambda name: tried(Path(name).parent)):
+            with pytest.raises(DataError, match=message) as caught:
+                read(str(file))
+            n_odd = sum(f"{2 * n} of {2 * len(rows)}" in str(caught.value) for n in range(1, len(rows) + 1))
+            assert n_odd == 1
+        photos, _ = find_photos([str(file)])
+        known, _ = labelled(photos, class_names=["cat", "dog", "7", "1"], folders={})
+        assert len(known) == 2 * len(rows)
+        assert sum(photo.label is not None for photo in known) < len(known)
+
+
+@pytest.mark.parametrize("gap", ["nan", "NaN", "<NA>", "#N/A", "N/A"])
+def test_what_programs_write_for_a_gap_is_no_class(in_tmp: Path, gap: str) -> None:
+    file = of_cells(in_tmp, "label", [["cat"], ["dog"], [gap]])
+    with pytest.raises(DataError, match=r"row 3 \('2.jpg'\) has no label; fill it in, or remove the row"):
+        given(str(file), fraction=None, classes=None)
+    photos, _ = find_photos([str(file)])
+    assert [photo.said for photo in photos[:3]] == ["cat", "dog", ""]
+
+
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("column", "values"),
+    [("is_train", "01"), ("train", ("True", "False")), ("Is Test Image", "10"), ("in_val", ("yes", "no"))],
+)
+def test_a_column_that_says_by_yes_or_no_what_a_photo_is_for_is_refused(
+    in_tmp: Path, column: str, values: Sequence[str]
+) -> None:
+    file = of_cells(in_tmp, f"label,{column}", [["cat", values[0]], ["dog", values[1]]])
+    with pytest.raises(DataError, match=f"column '{column}' says which photos are of a split; make a column split"):
+        given(str(file), fraction=None, classes=None)
+
+
+def test_a_train_among_vehicles_is_a_class(in_tmp: Path) -> None:
+    file = of_cells(in_tmp, "bus,train", [["1", "0"], ["0", "1"]])
+    assert given(str(file), fraction=None, classes=None).listing.class_names == ["bus", "train"]
+
+
+@pytest.mark.parametrize(
+    ("held", "classes"),
     [
-        ("id,breed,species\na,cat,x\nb,dog,y\n", "columns 'breed', 'species' may all be the class; call the right one"),
-        ("id,one,two\na,x,s\nb,y,t\nc,x,s\nd,y,t\n", "columns 'one', 'two' may all be the class; call the right one"),
-        ("filename,cat,dog\na.jpg,1,0\nb.jpg,1,1\n", "row 2 is of 2 classes, 'cat', 'dog': its columns of ones"),
-        ("filename,cat,dog\na.jpg,0,0\nb.jpg,0,1\n", "row 1 is of no class: its columns of ones and zeros"),
+        ({"cat": ["0.jpg", "2.jpg"], "dog": ["1.jpg"]}, ["cat", "dog"]),
+        ({"0.jpg": ["cat"], "1.jpg": ["dog"], "2.jpg": ["cat"]}, ["cat", "dog"]),
     ],
 )
-def test_lists_that_may_mean_two_things_are_refused(in_tmp: Path, text: str, message: str) -> None:
-    file = listed(in_tmp, text)
-    with pytest.raises(DataError, match=message):
-        given(str(file), fraction=None, classes=None)
+def test_json_maps_of_lists_are_of_files_or_of_classes(in_tmp: Path, held: object, classes: list[str]) -> None:
+    file = listed(in_tmp, json.dumps(held), file="x.json", names="0 1 2")
+    found = given(str(file), fraction=None, classes=None)
+    assert (found.listing.class_names, len(found.listing.splits["test"].paths)) == (classes, 3)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("list.csv", b"photos/0.jpg,cat\nphotos/1.jpg,dog\n", "names them\\): put one above this line, which is"),
+        ("list.csv", "path,label\n0.jpg,c\u00f6t\n".encode("utf-16"), r"not UTF-8 .* \(it begins as UTF-16 does\)"),
+        ("list.csv", b"PK\x03\x04\x14\xff", r"it begins as an Excel or zip file does"),
+        ("list.xlsx", b"PK\x03\x04", "is not a folder; .*, or save the table as CSV UTF-8, with the columns path and"),
+        ("list.csv.gz", gzip.compress(b"path,label"), "is not a folder; .*: unpack it, and name what was in it"),
+        ("list.txt", b"path,label\n0.jpg,cat\n", "is not a folder; .*, or a list that is read: CSV with the columns"),
+        ("places_val.txt", b"a.jpg 0\nb.jpg 1\n", "lies in no folder, which would name its class; write a CSV with"),
+    ],
+)  # fmt: skip
+def test_what_is_no_list_is_said(in_tmp: Path, file: str, content: bytes, message: str) -> None:
+    (in_tmp / file).write_bytes(content)
+    with pytest.raises((DataError, MissingError), match=message):
+        tried(in_tmp / file)
+
+
+def test_ones_of_remarks_are_no_labels_of_photos_to_classify(in_tmp: Path) -> None:
+    file = of_cells(in_tmp, "blurry,night", [["1", "0"], ["0", "0"], ["0", "0"]])
+    photos, _ = find_photos([str(file)])
+    assert {photo.said for photo in photos} == {None}
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("elsewhere/{}.jpg", r"6 of 6 listed files are not there; the first, 'elsewhere/0.jpg', was looked for at"),
+        ("photos/{}.png", r"looked for at .*/data/photos/0.png \(there is 0.jpg\), and by its name below .*/data"),
+        ("photos/{}.JPG", r"looked for at .*/data/photos/0.JPG \(there is 0.jpg\)"),
+        ("{}.webp", "looked for at .*/data/0.webp, and by its name below"),
+    ],
+)  # fmt: skip
+def test_a_list_whose_files_are_missing_says_where_they_were_looked_for(in_tmp: Path, path: str, message: str) -> None:
+    text = "".join(f"{path.format(i)},{NAMES[i % 2]}\n" for i in range(6))
+    file = listed(in_tmp / "data", f"path,label\n{text}", names="0 1 2 3 4 5")
+    # Another dataset beside it may have files of these names, and others.
+    for other in (0, 2):
+        (in_tmp / "other" / path.format(other)).parent.mkdir(parents=True, exist_ok=True)
+        (in_tmp / "other" / path.format(other)).write_bytes(picture(0))
+    for refused in (lambda: tried(file), lambda: profile_own.own(str(file), encoder={"pretrained": "openai"})):
+        with pytest.raises(MissingError, match=message):
+            refused()
 
 
 def test_two_files_that_fit_a_name_are_refused_with_both(in_tmp: Path) -> None:
@@ -214,28 +363,29 @@ def test_two_lists_in_a_folder_are_refused_with_both(in_tmp: Path) -> None:
         is_given("data")
 
 
-@pytest.mark.parametrize(
-    ("held", "message"),
-    [
-        ({"images": [], "annotations": []}, "is no list of images; expected objects"),
-        ({"images": [{"id": 1}], "annotations": [], "categories": []}, "a part of its form is missing"),
-        (
-            {
-                "images": [{"id": 1, "file_name": "a.jpg"}],
-                "annotations": [{"image_id": 1, "category_id": 1}, {"image_id": 1, "category_id": 2}],
-                "categories": [{"id": 1, "name": "cat"}, {"id": 2, "name": "dog"}],
-            },
-            "image 'a.jpg' has annotations of 2 categories, 'cat', 'dog'",
-        ),
-        ({"labels": {"a": ["x", "y"]}}, "'a' has 2 labels; images of one class each are read"),
-        ([1, 2], "row 1 is not an object"),
-        ([{"url": "x"}], "column path is missing beside 'url'"),
-    ],
-)
-def test_json_that_is_no_list_of_one_class_each(in_tmp: Path, held: object, message: str) -> None:
-    file = listed(in_tmp, json.dumps(held), file="x.json")
-    with pytest.raises(DataError, match=message):
-        given(str(file), fraction=None, classes=None)
+NO_LISTS_OF_JSON: list[tuple[object, str]] = [
+    ({"images": [], "annotations": []}, "is no list of images; expected objects"),
+    ({"images": [{"id": 1}], "annotations": [], "categories": []}, "a part of its form is missing"),
+    (
+        {
+            "images": [{"id": 1, "file_name": "a.jpg"}],
+            "annotations": [{"image_id": 1, "category_id": 1}, {"image_id": 1, "category_id": 2}],
+            "categories": [{"id": 1, "name": "cat"}, {"id": 2, "name": "dog"}],
+        },
+        "1 of 1 images are of several classes, such as 'a.jpg' of 2, 'cat', 'dog'; images of one class each",
+    ),
+    ({"labels": {"a": ["x", "y"]}}, "1 of 1 images are of several classes, such as 'a' of 2, 'x', 'y'"),
+    ([1, 2], "row 1 is not an object"),
+    ([{"url": "x"}], "column path is missing beside 'url'"),
+]
+
+
+def read_json(root: Path, held: object) -> object:
+    return given(str(listed(root, json.dumps(held), file="x.json")), fraction=None, classes=None)
+
+
+def test_json_that_is_no_list_of_one_class_each(in_tmp: Path) -> None:
+    assert unsaid(NO_LISTS_OF_JSON, lambda held: read_json(in_tmp, held), file="x.json") == []
 
 
 def test_images_of_coco_without_annotation_are_counted(in_tmp: Path) -> None:
@@ -253,25 +403,17 @@ ANNOTATED = {
 }
 
 
-@pytest.mark.parametrize(
-    ("part", "more", "message"),
-    [
-        ("images", {"id": 0, "file_name": "c.jpg"}, r"image id 0 is of both 'a.jpg' and 'c.jpg'; give each an id"),
-        ("categories", {"id": 1, "name": "emu"}, r"category id 1 is of both 'cat' and 'emu'; give each an id"),
-        (
-            "annotations",
-            {"image_id": 1, "category_id": "2"},
-            r"of image id 1 has category_id '2', which is not .* 1, 2;",
-        ),
-        ("annotations", {"image_id": 0, "category_id": 7}, r"of image id 0 has category_id 7, which is not among"),
-    ],
-)
-def test_ids_of_coco_that_do_not_fit_are_refused(
-    in_tmp: Path, part: str, more: dict[str, object], message: str
-) -> None:
-    held = ANNOTATED | {part: [*ANNOTATED[part], more]}
-    with pytest.raises(DataError, match=message):
-        given(str(listed(in_tmp, json.dumps(held), file="x.json")), fraction=None, classes=None)
+WRONG_IDS = [
+    ("images", {"id": 0, "file_name": "c.jpg"}, r"image id 0 is of both 'a.jpg' and 'c.jpg'; give each an id"),
+    ("categories", {"id": 1, "name": "emu"}, r"category id 1 is of both 'cat' and 'emu'; give each an id"),
+    ("annotations", {"image_id": 1, "category_id": "2"}, r"of image id 1 has category_id '2', which is not .* 1, 2;"),
+    ("annotations", {"image_id": 0, "category_id": 7}, r"of image id 0 has category_id 7, which is not among"),
+]
+
+
+def test_ids_of_coco_that_do_not_fit_are_refused(in_tmp: Path) -> None:
+    table = [(ANNOTATED | {part: [*ANNOTATED[part], more]}, re.compile(line)) for part, more, line in WRONG_IDS]
+    assert unsaid(table, lambda held: read_json(in_tmp, held)) == []
 
 
 def test_annotations_of_no_image_and_categories_of_one_name_are_told(in_tmp: Path) -> None:
@@ -295,30 +437,26 @@ def rows_of_json(*labels: str) -> str:
     return "\n".join(f'{{"path": "{i}.jpg", "label": {label}}}' for i, label in enumerate(labels))
 
 
-@pytest.mark.parametrize(
-    ("text", "file", "message"),
-    [
-        (
-            '{"a.jpg": "cat", "b.jpg": "dog", "a.jpg": "dog"}',
-            "x.json",
-            r"x.json: key 'a.jpg' is there twice, with 'cat'",
-        ),
-        (
-            '{"path": "a.jpg", "label": 1, "label": 2}',
-            "x.jsonl",
-            r"x.jsonl, line 1: key 'label' is there twice, with 1",
-        ),
-        (rows_of_json('"cat"', "NaN", '"dog"'), "x.jsonl", r"x.jsonl, row 2 \('1.jpg'\) has no label; fill it in"),
-        (rows_of_json("0", "1" + 400 * "0"), "x.jsonl", r"label holds numbers, such as '0'"),
-        (rows_of_json("1" + 400 * "0", "1"), "x.jsonl", r"such as '1(0){19}..., of 401 digits'"),
-        (rows_of_json(5000 * "9", "1"), "x.jsonl", r"such as '(9){20}..., of 5,000 digits'"),
-    ],
-)
-def test_values_of_json_that_no_class_has(in_tmp: Path, text: str, file: str, message: str) -> None:
+VALUES_OF_JSON = [
+    ('{"a.jpg": "cat", "b.jpg": "dog", "a.jpg": "dog"}', "x.json", r"x.json: key 'a.jpg' is there twice, with 'cat'"),
+    ('{"path": "a.jpg", "label": 1, "label": 2}', "x.jsonl", r"x.jsonl, line 1: key 'label' is there twice, with 1"),
+    (rows_of_json('"cat"', "NaN", '"dog"'), "x.jsonl", r"x.jsonl, row 2 \('1.jpg'\) has no label; fill it in"),
+    (rows_of_json("0", "1" + 400 * "0"), "x.jsonl", r"label holds numbers, such as '0'"),
+    (rows_of_json("1" + 400 * "0", "1"), "x.jsonl", r"such as '1(0){19}..., of 401 digits'"),
+    (rows_of_json(5000 * "9", "1"), "x.jsonl", r"such as '(9){20}..., of 5,000 digits'"),
+]
+
+
+def test_values_of_json_that_no_class_has(in_tmp: Path) -> None:
     listed(in_tmp, '{"cat": 0, "dog": 1}', file="names.json")
-    root = listed(in_tmp, text, file=file)
-    with pytest.raises(DataError, match=message):
-        tried(root)
+
+    def read(held: tuple[str, str]) -> None:
+        for file in in_tmp.glob("x.*"):
+            file.unlink()
+        text, name = held
+        tried(listed(in_tmp, text, file=name))
+
+    assert unsaid([((text, file), re.compile(line)) for text, file, line in VALUES_OF_JSON], read) == []
 
 
 def test_lists_of_splits_that_share_photos_say_so(in_tmp: Path, photos: forms.Photos) -> None:
@@ -387,20 +525,67 @@ def sample(key: str, label: str, *, kind: str = "cls") -> list[tuple[str, bytes]
     return [(f"{key}.png", picture(hash(key) % 999)), (f"{key}.{kind}", label.encode())]
 
 
-@pytest.mark.parametrize("kind", ["cls", "txt", "json"])
-@pytest.mark.parametrize(("one", "two"), [("0", "1"), ("cat", "dog")])
-def test_labels_may_be_numbers_or_names_in_any_of_three_files(in_tmp: Path, kind: str, one: str, two: str) -> None:
-    texts = (one, two) if kind != "json" else tuple(json.dumps({"label": text, "width": 9}) for text in (one, two))
-    files = [file for i in range(8) for file in sample(f"k{i}", texts[i % 2], kind=kind)]
-    root = shard(Path("mine"), *files)
-    found = tried(root)
-    assert found.class_names == ["cat", "dog"]
-    assert len(found.paths) == 8
+def test_labels_may_be_numbers_or_names_in_any_of_three_files(in_tmp: Path) -> None:
+    for kind in ("cls", "txt", "json"):
+        for number, labels in enumerate([("0", "1"), ("cat", "dog")]):
+            texts = labels if kind != "json" else [json.dumps({"label": text, "width": 9}) for text in labels]
+            files = [file for i in range(8) for file in sample(f"k{i}", texts[i % 2], kind=kind)]
+            found = tried(shard(Path(f"{kind}{number}"), *files))
+            assert found.class_names == ["cat", "dog"]
+            assert len(found.paths) == 8
 
 
 def test_captions_beside_labels_are_not_read(in_tmp: Path) -> None:
     files = [file for i in range(8) for file in [*sample(f"k{i}", str(i % 2)), (f"k{i}.txt", b"a dog and a cat")]]
     assert tried(shard(Path("mine"), *files)).class_names == ["cat", "dog"]
+
+
+@pytest.mark.parametrize("name", ["s.{:03d}", "v1.0-{:03d}", "dog.{:03d}.small", "a/b.c/d.{:03d}"])
+def test_keys_with_periods_are_read_to_the_last_one(in_tmp: Path, photos: forms.Photos, name: str) -> None:
+    """WebDataset's own keys end at the first period, and so no file of these would be a picture."""
+    root = forms.webdataset(in_tmp / "mine", photos)
+    for split, of_split in photos.items():
+        shutil.rmtree(root / split)
+        (root / split).mkdir()
+        with tarfile.open(root / split / "0.tar", "w") as tar:
+            for i, (of_class, data) in enumerate(of_split):
+                forms.put(tar, f"{name.format(i)}.png", data)
+                forms.put(tar, f"{name.format(i)}.cls", str(NAMES.index(of_class)).encode())
+    assert facts(tried(root)) == facts(tried(forms.folders(in_tmp / "folders", photos)))
+
+
+def test_pictures_beside_a_samples_own_are_no_samples(in_tmp: Path) -> None:
+    (in_tmp / "mine").mkdir()
+    with tarfile.open(in_tmp / "mine/0.tar", "w") as tar:
+        for key in "abcd":
+            for kind, data in (("png", picture(ord(key))), ("mask.png", picture(0)), ("cls", NAMES["ac".count(key)])):
+                forms.put(tar, f"{key}.{kind}", data.encode() if isinstance(data, str) else data)
+    assert len(given(str(in_tmp / "mine"), fraction=None, classes=None).listing.splits["test"].paths) == 4
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            gzip.compress(b"x" * 9000),
+            r"is compressed; shards are read by offset: rename it to .tar.gz, and unc.*gunzip",
+        ),
+        (bz2.compress(b"x" * 9000), r"rename it to .tar.bz2, and uncompress it \(bunzip2\)"),
+        (lzma.compress(b"x" * 9000), r"rename it to .tar.xz, and uncompress it \(unxz\)"),
+        (b"PK\x03\x04" + bytes(2000), r"is a zip file; unpack it \(unzip\), and name the folder"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 7\n", "is a pointer of Git LFS; fetch"),
+        (
+            b"\n<!DOCTYPE html><title>404</title>" + b" " * 600,
+            "is a web page, as a failed download leaves it; download",
+        ),
+    ],
+)
+def test_what_is_called_tar_by_mistake_is_said(in_tmp: Path, content: bytes, message: str) -> None:
+    (in_tmp / "mine").mkdir()
+    (in_tmp / "mine/0.tar").write_bytes(content)
+    for refused in (lambda: given("mine", fraction=None, classes=None), lambda: find_photos(["mine"])):
+        with pytest.raises(DataError, match=rf"mine/0.tar is no whole tar archive after its beginning: it .*{message}"):
+            refused()
 
 
 def test_compressed_shards_beside_others_are_refused(in_tmp: Path) -> None:
@@ -417,41 +602,33 @@ def test_names_need_no_list_of_classes_and_keys_may_lie_in_folders(in_tmp: Path)
     assert tried(root).class_names == ["bee", "owl"]
 
 
-@pytest.mark.parametrize(
-    ("files", "names", "message"),
-    [
-        ([*sample("k1", "0"), ("k2.png", b"x")], "cat\ndog\n", r"test/0.tar: image 'k2' has no label; expected k2.cls"),
-        ([*sample("k1", "0"), *sample("k2", "7")], "cat\ndog\n", r"k2.png@.*has label 7, out of range for 2 classes"),
-        ([*sample("k1", "0"), *sample("k2", "1")], None, r"labels are numbers, such as '0', and no classnames.txt"),
-        ([*sample("k1", "cat"), *sample("k2", "emu")], "cat\ndog\n", r"k2.png@.*class 'emu' is not in the list"),
-        ([("k.png", b"x"), ("k.jpg", b"x"), ("k.cls", b"0")], "cat\ndog\n", r"'k' has two images, .png and .jpg; keep"),
-        (
-            [*sample("k1", "0"), *sample("k2", "1"), *sample("k1", "1")],
-            "cat\ndog\n",
-            r"0.tar: 'k1' is there twice, with",
-        ),
-        ([*sample("k1", "0"), ("k1.CLS", b"1")], "cat\ndog\n", r"test/0.tar: 'k1.cls' is there twice; keep one"),
-        (
-            [*sample("k1", "0"), ("k1.txt", b"dog")],
-            "cat\ndog\n",
-            r"k1.png@.* label '0' means 'cat', but its .txt is 'dog'",
-        ),
-        ([*sample("k1", "0"), ("k1.txt", b"1"), *sample("k2", "1")], "cat\ndog\n", r"means 'cat', but its .txt is '1'"),
-        ([*sample("k1", "cat"), ("k1.txt", b"dog"), *sample("k2", "dog")], None, r"means 'cat', but its .txt is 'dog'"),
-        ([("k.png", b"x"), ("k.json", b"{")], "cat\ndog\n", r"'k.json' is no label"),
-        ([("k.cls", b"0")], "cat\ndog\n", r"its shards hold no images that are decoded; expected KEY.jpg and KEY.cls"),
-        (
-            [file for i in range(6) for file in sample(f"k{i}", f"a photo of thing {i}", kind="txt")],
-            None,
-            r"6 images have 6 texts, such as 'a photo of thing 0': these are captions and not classes",
-        ),
-    ],
-)
-def test_shards_that_cannot_be_meant_say_which_key(
-    in_tmp: Path, files: list[tuple[str, bytes]], names: str | None, message: str
-) -> None:
-    with pytest.raises(DataError, match=message):
-        tried(shard(Path("mine"), *files, names=names))
+SHARDS: list[tuple[list[tuple[str, bytes]], str | None, str]] = [
+    ([*sample("k1", "0"), ("k2.png", b"x")], "cat\ndog\n", r"test/0.tar: image 'k2' has no label; expected k2.cls"),
+    ([*sample("k1", "0"), *sample("k2", "7")], "cat\ndog\n", r"k2.png@.*has label 7, out of range for 2 classes"),
+    ([*sample("k1", "0"), *sample("k2", "1")], None, r"labels are numbers, such as '0', and no classnames.txt"),
+    ([*sample("k1", "cat"), *sample("k2", "emu")], "cat\ndog\n", r"k2.png@.*class 'emu' is not in the list"),
+    ([("k.png", b"x"), ("k.jpg", b"x"), ("k.cls", b"0")], "cat\ndog\n", r"'k' has two images, .png and .jpg; keep"),
+    ([*sample("k1", "0"), *sample("k2", "1"), *sample("k1", "1")], "cat\ndog\n", r"0.tar: 'k1' is there twice, with"),
+    ([*sample("k1", "0"), ("k1.CLS", b"1")], "cat\ndog\n", r"test/0.tar: 'k1.cls' is there twice; keep one"),
+    ([*sample("k1", "0"), ("k1.txt", b"dog")], "cat\ndog\n", r"k1.png@.* label '0' means 'cat', but its .txt is 'dog'"),
+    ([*sample("k1", "0"), ("k1.txt", b"1"), *sample("k2", "1")], "cat\ndog\n", r"means 'cat', but its .txt is '1'"),
+    ([*sample("k1", "cat"), ("k1.txt", b"dog"), *sample("k2", "dog")], None, r"means 'cat', but its .txt is 'dog'"),
+    ([("k.png", b"x"), ("k.json", b"{")], "cat\ndog\n", r"'k.json' is no label"),
+    ([("k.cls", b"0")], "cat\ndog\n", r"its shards hold no images that are decoded; expected KEY.jpg and KEY.cls"),
+    (
+        [file for i in range(6) for file in sample(f"k{i}", f"a photo of thing {i}", kind="txt")],
+        None,
+        r"6 images have 6 texts, such as 'a photo of thing 0': these are captions and not classes",
+    ),
+]
+
+
+def test_shards_that_cannot_be_meant_say_which_key(in_tmp: Path) -> None:
+    def read(number: int) -> None:
+        files, names, _ = SHARDS[number]
+        tried(shard(Path(f"shards{number}"), *files, names=names))
+
+    assert unsaid([(number, re.compile(line)) for number, (*_, line) in enumerate(SHARDS)], read) == []
 
 
 def test_a_shard_that_is_cut_off_or_missing_is_named(in_tmp: Path, photos: forms.Photos) -> None:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from corrupt import corrupted
 from miniature import png, write_huggingface
+from said import unsaid
 
 from wsoup.base.errors import DataError, MissingError
 from wsoup.datasets import coop, digests, folder, parquet_lists, saved, tables
@@ -90,21 +91,21 @@ CSV = {
 }
 
 
-@pytest.mark.parametrize("text", CSV)
-def test_a_faulty_csv_list(tmp_path: Path, text: str) -> None:
-    (tmp_path / "list.csv").write_bytes(text.encode())
-    error = refusal(read_list(tmp_path / "list.csv"))
-    assert "list.csv" in error
-    assert CSV[text] in error
+def test_a_faulty_csv_list(tmp_path: Path) -> None:
+    def read(text: str) -> Listing:
+        (tmp_path / "list.csv").write_bytes(text.encode())
+        return validated(read_list(tmp_path / "list.csv")())
+
+    assert unsaid(CSV.items(), read, file="list.csv") == []
 
 
 def test_a_csv_list_of_many_columns_is_read_at_once(tmp_path: Path) -> None:
-    header = ",".join(["path", "class_name", *(f"c{i}" for i in range(200_000))])
+    header = ",".join(["path", "class_name", *(f"c{i}" for i in range(50_000))])
     (tmp_path / "list.csv").write_text(f"{header}\n1.png,cat\n2.png,dog\n")
     began = time.process_time()
     assert problem(read_list(tmp_path / "list.csv")) is None
-    # Seconds; comparing each column with each other would take half an hour.
-    assert time.process_time() - began < 30
+    # Seconds; comparing each column with each other would take two minutes.
+    assert time.process_time() - began < 7.5
 
 
 def test_other_files_are_no_lists(tmp_path: Path) -> None:
@@ -113,40 +114,27 @@ def test_other_files_are_no_lists(tmp_path: Path) -> None:
     assert "list.csv does not exist; correct the file in layout" in refusal(read_list(tmp_path / "list.csv"))
 
 
-PARQUET: dict[str, tuple[dict[str, pa.Array], str]] = {
-    "labels as floats": (
-        {"label": pa.array([0.5] * 6)},
-        "row 1 ('0.png'): label '0.5' is not valid: it must be a whole number",
-    ),
-    "a label missing": (
-        {"label": pa.array([0, 1, 0, None, 0, 1])},
-        "row 4 ('3.png') has no label; fill it in, or remove the row",
-    ),
-    "a label too many": (
-        {"label": pa.array([0, 1, 0, 1, 0, 2**62])},
-        "row 6 ('5.png'): label 4611686018427387904 is too large",
-    ),
-    "paths as bytes": (
+PARQUET: list[tuple[dict[str, pa.Array], str]] = [
+    ({"label": pa.array([0.5] * 6)}, "row 1 ('0.png'): label '0.5' is not valid: it must be a whole number"),
+    ({"label": pa.array([0, 1, 0, None, 0, 1])}, "row 4 ('3.png') has no label; fill it in, or remove the row"),
+    ({"label": pa.array([0, 1, 0, 1, 0, 2**62])}, "row 6 ('5.png'): label 4611686018427387904 is too large"),
+    (
         {"path": pa.array([b"\xff"] * 6)},
         "list.parquet: column path holds binary, expected texts or numbers; convert it",
     ),
-    "class names as structs": (
-        {"class_name": pa.array([{"a": 1}] * 6)},
-        "column class_name holds struct<a: int64>, expected texts or numbers",
-    ),
-}
+    ({"class_name": pa.array([{"a": 1}] * 6)}, "column class_name holds struct<a: int64>, expected texts or numbers"),
+]
 
 
-@pytest.mark.parametrize("edit", PARQUET)
-def test_a_hand_edited_parquet_list(tmp_path: Path, edit: str) -> None:
-    columns, message = PARQUET[edit]
-    table = pa.Table.from_pylist(ROWS)
-    for name, column in columns.items():
-        table = table.set_column(table.column_names.index(name), name, column)
-    pq.write_table(table, tmp_path / "list.parquet")
-    error = refusal(read_list(tmp_path / "list.parquet"))
-    assert "list.parquet" in error
-    assert message in error
+def test_a_hand_edited_parquet_list(tmp_path: Path) -> None:
+    def read(columns: dict[str, pa.Array]) -> Listing:
+        table = pa.Table.from_pylist(ROWS)
+        for name, column in columns.items():
+            table = table.set_column(table.column_names.index(name), name, column)
+        pq.write_table(table, tmp_path / "list.parquet")
+        return validated(read_list(tmp_path / "list.parquet")())
+
+    assert unsaid(PARQUET, read, file="list.parquet") == []
 
 
 def test_a_parquet_list_may_hold_small_numbers_and_dictionaries(tmp_path: Path) -> None:
@@ -190,16 +178,10 @@ def test_a_compressed_arrow_file_that_unpacks_to_too_much_is_refused(tmp_path: P
 Edit = Callable[[dict[str, Any], dict[str, Any]], object]
 WRONG_SHAPES: list[tuple[Edit, str]] = [
     (lambda info, state: info.pop("features"), "dataset_info.json: key 'features' is missing"),
-    (
-        lambda info, state: info.update(features=[]),
-        "features: [] is not valid: it must be an object",
-    ),
+    (lambda info, state: info.update(features=[]), "features: [] is not valid: it must be an object"),
     (lambda info, state: info["features"].pop("label"), "expected one Image and one ClassLabel column, found"),
     (lambda info, state: info["features"]["label"].pop("names"), "expected one Image and one ClassLabel column"),
-    (
-        lambda info, state: info["features"]["label"].update(names=[1, 2]),
-        "names: entry 1: 1 is not valid: it must be",
-    ),
+    (lambda info, state: info["features"]["label"].update(names=[1, 2]), "names: entry 1: 1 is not valid: it must be"),
     (lambda info, state: info["features"].update(more={"_type": "Image"}), "expected one Image and one"),
     (lambda info, state: info["features"]["label"].update(names=["a", "b"]), "has other class names"),
     (
@@ -217,10 +199,7 @@ WRONG_SHAPES: list[tuple[Edit, str]] = [
         lambda info, state: state.update(_data_files=[{"filename": "../x.arrow"}]),
         "filename: '../x.arrow' is not valid:",
     ),
-    (
-        lambda info, state: state.update(_data_files=[{"filename": "."}]),
-        "filename: '.' is not valid: it must be the",
-    ),
+    (lambda info, state: state.update(_data_files=[{"filename": "."}]), "filename: '.' is not valid: it must be the"),
     (lambda info, state: state.update(_data_files=[{"filename": "gone.arrow"}]), "gone.arrow does not exist"),
     (lambda info, state: state.update(_data_files=[{"filename": "state.json"}]), "not a complete Arrow stream"),
 ]
@@ -230,23 +209,32 @@ def read_huggingface(root: Path) -> Callable[[], Listing]:
     return lambda: saved.read_saved(str(root), wanted=BOTH)
 
 
-@pytest.mark.parametrize(("edit", "message"), WRONG_SHAPES)
-def test_a_hugging_face_folder_of_the_wrong_shape(tmp_path: Path, edit: Edit, message: str) -> None:
+def test_a_hugging_face_folder_of_the_wrong_shape(tmp_path: Path) -> None:
     root = write_huggingface(tmp_path / "saved")
     files = [root / "validation/dataset_info.json", root / "validation/state.json"]
-    values = [json.loads(file.read_text()) for file in files]
-    edit(*values)
-    for file, value in zip(files, values, strict=True):
-        file.write_text(json.dumps(value))
-    assert message in refusal(read_huggingface(root))
+    texts = [file.read_text() for file in files]
+
+    def read(edit: Edit) -> Listing:
+        values = [json.loads(text) for text in texts]
+        edit(*values)
+        for file, value in zip(files, values, strict=True):
+            file.write_text(json.dumps(value))
+        return validated(read_huggingface(root)())
+
+    assert unsaid(WRONG_SHAPES, read) == []
 
 
-@pytest.mark.parametrize("name", ["train/state.json", "train/dataset_info.json"])
-@pytest.mark.parametrize("text", ["[]", "null", "{", "\udcff", "[" * 100_000])
-def test_a_hugging_face_file_that_is_not_an_object(tmp_path: Path, name: str, text: str) -> None:
+def test_a_hugging_face_file_that_is_not_an_object(tmp_path: Path) -> None:
     root = write_huggingface(tmp_path / "saved")
-    (root / name).write_bytes(text.encode(errors="surrogateescape"))
-    assert name in refusal(read_huggingface(root))
+    for name in ("train/state.json", "train/dataset_info.json"):
+        whole = (root / name).read_bytes()
+
+        def read(text: str, name: str = name) -> Listing:
+            (root / name).write_bytes(text.encode(errors="surrogateescape"))
+            return validated(read_huggingface(root)())
+
+        assert unsaid([(text, name) for text in ("[]", "null", "{", "\udcff", "[" * 100_000)], read) == []
+        (root / name).write_bytes(whole)
 
 
 IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
@@ -270,64 +258,69 @@ ARROW["offsets that go back"] = (
 )
 
 
-@pytest.mark.parametrize("edit", ARROW)
-def test_an_arrow_file_with_other_columns(tmp_path: Path, edit: str) -> None:
+def test_an_arrow_file_with_other_columns(tmp_path: Path) -> None:
     root = write_huggingface(tmp_path / "saved")
-    images, labels, message = ARROW[edit]
-    table, file = pa.table({"image": images, "label": labels}), root / "train/data-00000-of-00001.arrow"
-    with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write_table(table)
-    assert message in refusal(read_huggingface(root))
+
+    def read(edit: str) -> Listing:
+        images, labels, _ = ARROW[edit]
+        table, file = pa.table({"image": images, "label": labels}), root / "train/data-00000-of-00001.arrow"
+        with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as stream:
+            stream.write_table(table)
+        return validated(read_huggingface(root)())
+
+    assert unsaid([(edit, message) for edit, (*_, message) in ARROW.items()], read) == []
 
 
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        ([], "[] is not valid: it must be an object of keys and values"),
-        ({"test": {"a": 1}}, "test: {'a': 1} is not valid: it must be a list"),
-        ({"test": [["a.jpg", 0]]}, "test: entry 1: entry 3 is missing"),
-        (
-            {"test": [["a.jpg", 0, "cat", "dog"]]},
-            "test: entry 1: ['a.jpg', 0, 'cat', ...] is not valid: it must be a",
-        ),
-        ({"test": [["a.jpg", 1.9, "cat"]]}, "test: entry 1: entry 2: 1.9 is not valid: it must be an integer"),
-        ({"test": [["a.jpg", float("nan"), "cat"]]}, "nan is not valid: it must be an integer"),
-        ({"test": [["a.jpg", True, "cat"]]}, "True is not valid: it must be an integer"),
-        ({"test": [["a.jpg", "0", "cat"]]}, "'0' is not valid: it must be an integer"),
-        ({"test": [["a.jpg", -1, "cat"]]}, "-1 is not valid: it must be 0 or more"),
-        ({"test": [["a.jpg", 10**4000, "cat"]]}, "a number of more than 1,000 digits is not valid: it must be"),
-        ({"test": [[7, 0, "cat"]]}, "test: entry 1: entry 1: 7 is not valid: it must be text"),
-        ({"test": [["a.jpg", 0, None]]}, "test: entry 1: entry 3: None is not valid: it must be text"),
-        ({"test": [["a\0.jpg", 0, "cat"]]}, "is not a file name"),
-        ({"test": [["\ud800.jpg", 0, "cat"]]}, "it is not JSON ("),
-        ({"test": [["a.jpg", 0, "\0"]]}, "holds a control character"),
-        ({"test": [["../../etc/x.jpg", 0, "cat"]]}, "path '../../etc/x.jpg' leaves the dataset's root"),
-        ({"test": [["/etc/x.jpg", 0, "cat"]]}, "path '/etc/x.jpg' is absolute; list paths relative"),
-        ({"test": [["a.jpg", 9, "cat"]]}, "no image has label 0, 1, 2 and 6 more, though labels go up to 9"),
-        ({"test": [["a.jpg", 0, "cat"], ["b.jpg", 0, "sea"]]}, "label 0 has two class names, 'cat' and 'sea'"),
-        ({"test": [["a.jpg", 0, "sea"], ["b.jpg", 1, "sea"]]}, "class name 'sea' is used for labels [0, 1]; give each"),
-        ({"test": [["a.jpg", 0, "cat"]] * 2}, "(test) lists 'eurosat/2750/a.jpg' more than once"),
-        ({"val": [["a.jpg", 0, "cat"]]}, "lists no images"),
-    ],
-)
-def test_a_faulty_coop_split_file(tmp_path: Path, value: object, message: str) -> None:
+SPLIT_FILES: list[tuple[object, str]] = [
+    ([], "[] is not valid: it must be an object of keys and values"),
+    ({"test": {"a": 1}}, "test: {'a': 1} is not valid: it must be a list"),
+    ({"test": [["a.jpg", 0]]}, "test: entry 1: entry 3 is missing"),
+    ({"test": [["a.jpg", 0, "cat", "dog"]]}, "test: entry 1: ['a.jpg', 0, 'cat', ...] is not valid: it must be a"),
+    ({"test": [["a.jpg", 1.9, "cat"]]}, "test: entry 1: entry 2: 1.9 is not valid: it must be an integer"),
+    ({"test": [["a.jpg", float("nan"), "cat"]]}, "nan is not valid: it must be an integer"),
+    ({"test": [["a.jpg", True, "cat"]]}, "True is not valid: it must be an integer"),
+    ({"test": [["a.jpg", "0", "cat"]]}, "'0' is not valid: it must be an integer"),
+    ({"test": [["a.jpg", -1, "cat"]]}, "-1 is not valid: it must be 0 or more"),
+    ({"test": [["a.jpg", 10**4000, "cat"]]}, "a number of more than 1,000 digits is not valid: it must be"),
+    ({"test": [[7, 0, "cat"]]}, "test: entry 1: entry 1: 7 is not valid: it must be text"),
+    ({"test": [["a.jpg", 0, None]]}, "test: entry 1: entry 3: None is not valid: it must be text"),
+    ({"test": [["a\0.jpg", 0, "cat"]]}, "is not a file name"),
+    ({"test": [["\ud800.jpg", 0, "cat"]]}, "it is not JSON ("),
+    ({"test": [["a.jpg", 0, "\0"]]}, "holds a control character"),
+    ({"test": [["../../etc/x.jpg", 0, "cat"]]}, "path '../../etc/x.jpg' leaves the dataset's root"),
+    ({"test": [["/etc/x.jpg", 0, "cat"]]}, "path '/etc/x.jpg' is absolute; list paths relative"),
+    ({"test": [["a.jpg", 9, "cat"]]}, "no image has label 0, 1, 2 and 6 more, though labels go up to 9"),
+    ({"test": [["a.jpg", 0, "cat"], ["b.jpg", 0, "sea"]]}, "label 0 has two class names, 'cat' and 'sea'"),
+    ({"test": [["a.jpg", 0, "sea"], ["b.jpg", 1, "sea"]]}, "class name 'sea' is used for labels [0, 1]; give each"),
+    ({"test": [["a.jpg", 0, "cat"]] * 2}, "(test) lists 'eurosat/2750/a.jpg' more than once"),
+    ({"val": [["a.jpg", 0, "cat"]]}, "lists no images"),
+]
+
+
+def test_a_faulty_coop_split_file(tmp_path: Path) -> None:
     file = tmp_path / "eurosat/split_zhou_EuroSAT.json"
     file.parent.mkdir()
-    file.write_text(json.dumps(value))
-    error = refusal(lambda: coop.read("eurosat", root=str(tmp_path), wanted=("test",)))
-    assert "split_zhou_EuroSAT.json" in error
-    assert message in error
+
+    def read(value: object) -> Listing:
+        file.write_text(json.dumps(value))
+        return validated(coop.read("eurosat", root=str(tmp_path), wanted=("test",)))
+
+    assert unsaid(SPLIT_FILES, read, file=file.name) == []
 
 
 # ---------------------------------------------------------------------------------------------------- damaged
 
 
-@pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("kind", ["csv", "tsv", "parquet", "arrow", "state", "info", "classnames"])
-def test_a_damaged_file_of_a_good_dataset(tmp_path: Path, kind: str, seed: int) -> None:
-    """It is read, or gives one line, and so does every image that it lists."""
-    root = tmp_path / str(seed)
-    root.mkdir(exist_ok=True)
+def test_damaged_files_of_a_good_dataset(tmp_path: Path, kind: str) -> None:
+    for seed in range(6):
+        root = tmp_path / str(seed)
+        root.mkdir()
+        read_damaged(root, kind=kind, seed=seed)
+
+
+def read_damaged(root: Path, *, kind: str, seed: int) -> None:
+    """A damaged file is read, or gives one line, and so does every image that it lists."""
     if kind in ("csv", "tsv", "parquet"):
         path = write_list(root, kind)
         read = read_list(path)

@@ -56,7 +56,7 @@ def backward(loss, *, iteration: int, student=None, teacher=None, x=None, y=(2, 
     scaler = torch.amp.GradScaler("cpu", enabled=False)
     objective = Objective(passes, loss=loss, logit_scale=6, parameters=[passes.student], scaler=scaler)
     images = features(len(y), 4, seed=2) if x is None else x
-    return *objective.backward(images, teacher, torch.tensor(y), iteration=iteration), passes
+    return *objective.backward(images, teacher, torch.tensor(y), text_index=iteration), passes
 
 
 def soft_targets(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
@@ -140,7 +140,7 @@ def test_prolip_adds_the_squared_distance_of_its_parameters_from_where_they_bega
     objective = Objective(passes, loss=ProlipLoss(kind="prolip", weight=0.25), **of_objective)
     with torch.no_grad():
         projection[1, 0] += 2
-    value, _ = objective.backward(pooled @ projection, None, torch.tensor([2, 0]), iteration=0)
+    value, _ = objective.backward(pooled @ projection, None, torch.tensor([2, 0]), text_index=0)
     logits = 6 * pooled @ projection @ passes.student[0].T
     task = F.cross_entropy(logits, torch.tensor([2, 0]))
     (without,) = torch.autograd.grad(task, [projection])

@@ -72,7 +72,7 @@ def test_every_soft_descriptor_of_an_ensemble_goes_through_the_whole_schedule(me
     ensemble = AveragedWeights(weights, share=share, iterations=iterations, ensemble=True)
     turns: dict[int, list[tuple[int, int]]] = {}
     for i in range(iterations):
-        turns.setdefault(ensemble.member(i), []).append(ensemble.turn(i))
+        turns.setdefault(ensemble.text_index(i), []).append(ensemble.turn(i))
     assert list(turns) == list(range(members))
     for own in turns.values():
         assert own == [(place, len(own)) for place in range(len(own))]

@@ -42,7 +42,7 @@ def test_a_class_of_one_image_is_refused_with_what_to_do(colours):
         divided(one_each, seed=7)
 
 
-@pytest.mark.parametrize("name", ["coop", "ce", "coop_ensemble"])
+@pytest.mark.parametrize("name", ["coop", "ce", "coop_ensemble", "both_stages"])
 def test_held_out_images_are_counted_as_by_a_plain_loop(tiny_encoder, colours, name):
     shared = finetune_params()
     trainer = Trainer(tiny_encoder, source=colours, method=shared.methods[name], shared=shared, seed=1)
@@ -55,5 +55,8 @@ def test_held_out_images_are_counted_as_by_a_plain_loop(tiny_encoder, colours, n
         endings = [f"a photo of a {name}{', ' + text if text else ''}." for name in colours.class_names]
         members.append(F.normalize(student.encode_text(tiny_encoder.tokenizer(endings)), dim=1))
     pixels = torch.stack([tiny_encoder.preprocess(load_rgb(path)) for path in colours.paths])
-    predicted = (student.encode_image(pixels) @ F.normalize(torch.stack(members).mean(dim=0), dim=1).T).argmax(dim=1)
+    classifier = F.normalize(torch.stack(members).mean(dim=0), dim=1)
+    if name == "both_stages":
+        classifier = F.normalize(student.class_weights, dim=1)
+    predicted = (student.encode_image(pixels) @ classifier.T).argmax(dim=1)
     assert counted == int((predicted == torch.from_numpy(colours.labels)).sum())

@@ -129,7 +129,7 @@ def test_a_method_with_a_gaussian_average_evaluates_the_mean_of_its_parts(tiny_e
 
 def test_a_loss_that_is_not_finite_is_named_by_its_first_iteration(tiny_encoder, colours, monkeypatch):
     run = trainer(tiny_encoder, colours, "coop")
-    monkeypatch.setattr(run.objective, "backward", lambda *_, iteration: (torch.tensor(torch.nan), torch.eye(3, 4)))
+    monkeypatch.setattr(run.objective, "backward", lambda *_, text_index: (torch.tensor(torch.nan), torch.eye(3, 4)))
     with pytest.raises(ParamsError, match=r"the loss is not finite \(NaN or infinity\) in iteration 1 of 4; lower"):
         run.run()
 
@@ -146,7 +146,7 @@ def test_weights_that_are_not_finite_are_named_although_every_loss_was(tiny_enco
 
 def test_image_i_of_a_batch_is_of_column_i_where_the_loss_scores_the_batch_alone(tiny_encoder, colours, monkeypatch):
     run = trainer(tiny_encoder, colours, "prograd")
-    monkeypatch.setattr(run.objective, "backward", lambda *_, iteration: (torch.tensor(0.0), torch.eye(3)))
+    monkeypatch.setattr(run.objective, "backward", lambda *_, text_index: (torch.tensor(0.0), torch.eye(3)))
     run.step()
     assert (run.log[0]["n_correct"], run.log[0]["n_images"]) == (3, 3)
 
@@ -296,10 +296,10 @@ def test_running_out_of_memory_changes_no_weight(tiny_encoder, colours, name, mo
     run = trainer(tiny_encoder, colours, name)
     backward = run.objective.backward
 
-    def small_memory(*arguments, iteration: int):
-        if iteration and not run.passes.text_tower.save_memory:
+    def small_memory(*arguments, text_index: int):
+        if text_index and not run.passes.text_tower.save_memory:
             raise torch.OutOfMemoryError("no room")
-        return backward(*arguments, iteration=iteration)
+        return backward(*arguments, text_index=text_index)
 
     monkeypatch.setattr(run.objective, "backward", small_memory)
     ended = weights(run.run())
@@ -319,8 +319,8 @@ def test_a_member_of_an_ensemble_begins_with_initial_weights_and_averages():
     averaged = AveragedWeights({SOFT: weights}, share=steady_share(ema=0.5), iterations=4, ensemble=True)
     weights.detach().fill_(8.0)
     averaged.update(1)
-    assert [averaged.begins_member(iteration) for iteration in range(4)] == [False, False, True, False]
-    averaged.begin_member(2)
+    assert [averaged.is_next_descriptor(iteration) for iteration in range(4)] == [False, False, True, False]
+    averaged.begin_descriptor(2)
     assert weights.flatten().tolist() == [0, 0]
     weights.detach().fill_(2.0)
     averaged.update(2)

@@ -23,8 +23,8 @@ from wsoup.finetune.tuners import make_student
 TEMPLATE = "a photo of a {}."
 KINDS = TypeAdapter(TuneParams)
 EXACT_AT_START = {*("ce", "clipood", "coop", "coop_diverse", "coop_smooth", "kgcoop", "prograd")}
-EXACT_AT_START |= {"bitfit", "lora", "bitfit_image", "lora_image", "prolip", "clip_lora", "two_stage"}
-PLAIN_WHEN_MERGED = {"lora", "ssf", "bitfit", "clipood", "prolip", "clip_lora", "two_stage"}
+EXACT_AT_START |= {"bitfit", "lora", "bitfit_image", "lora_image", "prolip", "clip_lora", "two_stage", "both_stages"}
+PLAIN_WHEN_MERGED = {"lora", "ssf", "bitfit", "clipood", "prolip", "clip_lora", "two_stage", "both_stages"}
 """Those whose inner model is then a plain one, equal to the student."""
 TEXTS = ["a photo of a cat.", "a photo of a red panda, which has claws."]
 

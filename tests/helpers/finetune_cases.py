@@ -60,6 +60,7 @@ TUNE_AND_LOSS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "clip_lora": ({"kind": "clip_lora", "blocks": 2, "rank": 2}, CE),
     "two_stage": ({"kind": "block_norms"}, CE),
+    "both_stages": ({"kind": "block_norms", "first_stage": 0.5}, CE),
     "prolip": ({"kind": "image_projection"}, {"kind": "prolip", "weight": 0.1}),
     "clip_adapter": ({"kind": "image_adapter", "reduction": 4, "ratio": 0.2}, TAUGHT),
 }

@@ -128,6 +128,27 @@ def coco(root: Path, photos: Photos) -> Path:
     return root
 
 
+def cub(root: Path, photos: Photos) -> Path:
+    """The lists of CUB-200-2011, beside the folder of class folders and that of attributes."""
+    names = names_of(photos)
+    lines: dict[str, list[str]] = {"images": [], "image_class_labels": [], "train_test_split": []}
+    for split, of_split in photos.items():
+        for i, (name, data) in enumerate(of_split):
+            number = len(lines["images"]) + 1
+            path = root / "images" / name / f"{split}{i:03d}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+            lines["images"].append(f"{number} {name}/{path.name}")
+            lines["image_class_labels"].append(f"{number} {names.index(name) + 1}")
+            lines["train_test_split"].append(f"{number} {int(split == 'train')}")
+    lines["classes"] = [f"{number} {name}" for number, name in enumerate(names, start=1)]
+    lines["bounding_boxes"] = [f"{number} 60.0 27.0 325.0 304.0" for number in range(1, len(lines["images"]) + 1)]
+    (root / "attributes").mkdir()
+    for file, of_file in lines.items():
+        (root / f"{file}.txt").write_text("\n".join(of_file) + "\n")
+    return root
+
+
 FORMS = {
     "webdataset": webdataset,
     "webdataset, GNU": lambda root, photos: webdataset(root, photos, form=tarfile.GNU_FORMAT),
@@ -140,4 +161,5 @@ FORMS = {
     "_classes.csv": one_hot,
     "labels.csv": kaggle,
     "coco": coco,
+    "cub": cub,
 }

@@ -1,7 +1,7 @@
 """What the code declares and nothing uses: arguments, fields and functions, each with the file to edit.
 
-Read from the text of the code, so that nothing needs to run. A name is enough: two classes with a field of one name
-cannot be told apart.
+Read from the text of the code, so that nothing needs to run. Two sections with a key of one name are told apart as far
+as annotations say of which class a value is (known_types.py); what is not known counts for both.
 """
 
 from __future__ import annotations
@@ -9,16 +9,15 @@ from __future__ import annotations
 import ast
 import importlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from processes import ROOT
+from known_types import NOTHING, Types, annotated, arguments, type_of, variables_of
+from sources import FUNCTION, trees
 
 from wsoup.params.section import Section
-
-FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 @dataclass(frozen=True)
@@ -27,18 +26,11 @@ class Read:
 
     Attributes:
         name: its name.
-        of_self: the class in which it is read of `self`, else None.
+        of: the classes of what it may be read of; none where that is not known.
     """
 
     name: str
-    of_self: str | None
-
-
-@cache
-def trees() -> dict[Path, ast.Module]:
-    """Each file of the library, of the stages and of the benchmarks, parsed."""
-    files = [*(ROOT / "wsoup").rglob("*.py"), *(ROOT / "stages").glob("*.py"), *(ROOT / "benchmarks").rglob("*.py")]
-    return {path.relative_to(ROOT): ast.parse(path.read_text(encoding="utf-8")) for path in sorted(files)}
+    of: Types
 
 
 def imports_of(tree: ast.Module) -> Iterator[tuple[tuple[str, str], str]]:
@@ -91,17 +83,25 @@ def reads() -> frozenset[Read]:
         if path.parts[0] == "benchmarks":
             continue
         imported = {name for _, name in imports_of(tree)}
-        found |= set(_reads_in(tree, cls=None, others=frozenset(imported)))
+        found |= set(_reads_in(tree, variables={}, others=frozenset(imported)))
     return frozenset(found)
 
 
-def _reads_in(node: ast.AST, *, cls: str | None, others: frozenset[str]) -> Iterator[Read]:
-    """What a part of a file reads, of `self` in the class `cls`; names in `others` are no sections."""
+def _reads_in(node: ast.AST, *, variables: Mapping[str, Types], others: frozenset[str]) -> Iterator[Read]:
+    """What a part of a file reads.
+
+    Args:
+        node: the part.
+        variables: the classes of names, as far as they are known.
+        others: names that are no sections.
+    """
     if isinstance(node, FUNCTION):
-        given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-        others |= {
-            argument.arg for argument in given if argument.annotation and not _may_be_section(argument.annotation)
-        }
+        variables = variables_of(node, variables)
+        for argument in arguments(node):
+            if argument.annotation and not annotated(argument.annotation) and not _may_be_section(argument.annotation):
+                others |= {argument.arg}
+    elif isinstance(node, ast.ClassDef):
+        variables = {**variables, "self": frozenset([node.name]), "cls": frozenset([node.name])}
     called = node.func if isinstance(node, ast.Call) else None
     for part in ast.iter_child_nodes(node):
         if isinstance(part, FUNCTION) and any("validator" in ast.unparse(each) for each in part.decorator_list):
@@ -109,14 +109,17 @@ def _reads_in(node: ast.AST, *, cls: str | None, others: frozenset[str]) -> Iter
         if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Load) and part is not called:
             owner = part.value.id if isinstance(part.value, ast.Name) else ""
             if owner not in others:
-                yield Read(part.attr, cls if owner == "self" else None)
-        if isinstance(part, ast.MatchClass):
-            yield from (Read(name, None) for name in part.kwd_attrs)
+                yield Read(part.attr, type_of(part.value, variables))
+        match part:
+            case ast.Call(func=ast.Name(id="getattr"), args=[section, ast.Constant(value=str(name)), *_]):
+                yield Read(name, type_of(section, variables))
+            case ast.MatchClass(cls=cls, kwd_attrs=names):
+                for name in names:
+                    yield Read(name, annotated(cls))
         # A class may name one of its keys, such as prompt_key = "tokens".
         if isinstance(node, ast.ClassDef) and isinstance(part, ast.Assign):
-            yield from (Read(value, node.name) for value in _texts(part.value))
-        inner = part.name if isinstance(part, ast.ClassDef) else cls
-        yield from _reads_in(part, cls=inner, others=others)
+            yield from (Read(value, frozenset([node.name])) for value in _texts(part.value))
+        yield from _reads_in(part, variables=variables, others=others)
 
 
 SECTIONS = re.compile(r"Params|Tune|Loss|Soup|Section|Wanted|Average|Any\b|object|Self|Run\b|Search")
@@ -133,8 +136,8 @@ def _texts(node: ast.expr) -> Iterator[str]:
 
 
 def is_read(field: str, *, classes: set[str]) -> bool:
-    """Whether a field is read by a method of one of some classes, or of anything but `self`."""
-    return any(read.name == field and (read.of_self is None or read.of_self in classes) for read in reads())
+    """Whether a field is read of one of some classes, or of what may be one."""
+    return any(read.name == field and (read.of == NOTHING or read.of & classes) for read in reads())
 
 
 # ---------------------------------------------------------------------------------------------------------- functions

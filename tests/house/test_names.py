@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+import re
 
 import pytest
 import yaml
 from project import ROOT, Project
+from said import unsaid
 
-from wsoup.base.errors import ParamsError
 from wsoup.params.problems import NAME_RULE
 from wsoup.pipeline.params import parse_params
 
@@ -38,14 +39,11 @@ def renamed(raw: dict, section: str, name: str) -> dict:
     return raw
 
 
-@pytest.mark.parametrize("section", SECTIONS)
-@pytest.mark.parametrize("name", ODD)
-def test_an_invalid_name_is_refused_with_the_rule(section, name):
+def test_an_invalid_name_is_refused_with_the_rule():
     raw = yaml.safe_load((ROOT / "params.yaml").read_text())
-    with pytest.raises(ParamsError) as error:
-        parse_params(renamed(raw, section, name), origin="params.yaml")
-    assert str(error.value).endswith(NAME_RULE)
-    assert "\n" not in str(error.value)
+    at_its_end = re.compile(re.escape(NAME_RULE) + "$")
+    table = [((section, name), at_its_end) for section in SECTIONS for name in ODD]
+    assert unsaid(table, lambda given: parse_params(renamed(raw, *given), origin="params.yaml")) == []
 
 
 @pytest.mark.parametrize("name", ["photo2", "A-b_9", "2", "x" * 100, "ä", "猫"])
@@ -55,8 +53,7 @@ def test_valid_names(name):
 
 
 @pytest.mark.parametrize(
-    ("section", "name"),
-    [("datasets", "$(touch x)"), ("soups", "a; touch x"), ("finetune.methods", "cats & dogs")],
+    ("section", "name"), [("datasets", "$(touch x)"), ("soups", "a; touch x"), ("finetune.methods", "cats & dogs")]
 )
 def test_dvc_runs_no_part_of_a_name(project, section, name):
     """DVC itself puts names into the paths of deps and outs; the first stage that runs refuses them."""

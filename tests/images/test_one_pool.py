@@ -38,9 +38,9 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     numbers: list[int] = []
     start = workers._started
 
-    def noted(decode, *, workers):
+    def noted(decode, places, *, workers):
         numbers.append(workers)
-        return start(decode, workers=workers)
+        return start(decode, places, workers=workers)
 
     monkeypatch.setattr(workers, "_started", noted)
     return numbers
@@ -100,7 +100,7 @@ def test_a_list_that_comes_is_begun_before_the_present_one_is_used_up():
     decoders = Decoders(names, batch_size=3, workers=2, coming=[first, second])
     pieces = decoders.decoded(first)
     next(pieces)
-    assert [whole is second for whole, _ in decoders.pending] == [False, True, True]
+    assert [whole is second for whole, *_ in decoders.pending] == [False, True, True]
     assert [int(v) for piece in pieces for v in piece.pixels.flatten()] == [3, 4, 5]
     assert taken(decoders, second) == [10, 11, 12, 13, 14, 15]
     assert not decoders.pending

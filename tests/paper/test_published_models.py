@@ -60,6 +60,10 @@ def test_every_encoder_is_a_row_and_a_part_of_a_name_chooses():
     assert printed.startswith("model,pretrained,parameters_millions,gflops,imagenet,average_of_38,downloaded\n")
     code, printed, _ = run("models", "b-16 / OPENAI")
     assert [(row["model"], row["imagenet"]) for row in csv.DictReader(io.StringIO(printed))] == [("ViT-B-16", "68.34")]
+    code, printed, _ = run("models", "ViT-B")
+    listed = {row["model"] for row in csv.DictReader(io.StringIO(printed))}
+    assert {"ViT-B-16", "ViT-B-32"} < listed
+    assert not any("bigG" in model for model in listed)
     code, printed, errors = run("models", "resnet-1000")
     assert (code, printed) == (1, "")
     assert errors == "error: no published encoder has 'resnet-1000' in its name or tag; `wsoup models` lists all\n"

@@ -16,3 +16,16 @@ def test_a_key_that_nothing_reads_is_found() -> None:
     assert not is_read("balanced_by_colour", classes={"FewshotParams"})
     assert is_read("crashes", classes={"_Pool"})
     assert not is_read("crashes", classes={"FewshotParams"})
+
+
+def test_reading_a_key_of_one_section_does_not_read_that_of_another() -> None:
+    """Of arguments, of fields of these, of what a mapping holds, and of what a pattern matches."""
+    for key, reader, other in (
+        ("margin", "CrossEntropyLoss", "ProlipLoss"),
+        ("methods", "FinetuneParams", "ReportParams"),
+        ("period", "WordPoolParams", "SurveyParams"),
+        ("rank", "LoraTune", "VisualPromptTune"),
+        ("words", "CandidatesParams", "MethodParams"),
+    ):
+        assert is_read(key, classes={reader}), key
+        assert not is_read(key, classes={other}), key

@@ -208,7 +208,7 @@ def test_uninformative_texts_keep_the_zero_shot_classifier():
     assert made.note.startswith("class texts barely tell these images apart (information 0.0")
     images = pile(off=1.2)  # information 0.24 and 0.29
     notes = [adapted_to(images.features, texts=images.texts, logit_scale=scale).note for scale in (6.0, 7.0)]
-    assert [note.startswith("class texts tell little about these images") for note in notes] == [True, False]
+    assert ["class texts tell little about these images" in note for note in notes] == [True, False]
 
 
 def test_one_image_or_one_class_keeps_the_zero_shot_classifier():
@@ -266,7 +266,12 @@ def test_answers_and_the_second_look_have_limits():
 def test_a_full_pile_is_adapted_boldly():
     images = pile(off=0.6, noise=0.1, seed=2)
     made = adapted_to(images.features, texts=images.texts, logit_scale=20.0)
-    assert (made.adapted, made.note) == (True, "")
+    changed = n_changed(made, images)
+    share = round(100 * changed / 300)
+    assert made.adapted
+    assert made.note == (
+        f"adapted to 300 images: {changed} of them ({share} %) get another class than by the texts alone"
+    )
     assert (right(images.texts, torch.zeros(5), images), right(made.classifier, made.bias, images)) == (235, 269)
 
 
@@ -281,8 +286,9 @@ def test_in_a_pile_of_one_class_hardly_an_answer_changes():
     made = adapted_to(images.features, texts=images.texts, logit_scale=SCALE)
     assert n_changed(made, images) == 2
     assert made.note == (
-        "bold adaptation would give a class to images that its text hardly favours (lift 0.21, less than 0.40), as "
-        "where few of the classes occur: adapted cautiously, at most 2 of 200 answers changed"
+        "adapted to 200 images: 2 of them (1 %) get another class than by the texts alone; cautiously, because bold "
+        "adaptation would give a class to images that its text hardly favours (lift 0.21, less than 0.40), as where "
+        "few of the classes occur"
     )
 
 
@@ -290,8 +296,7 @@ def test_an_answer_that_depends_on_the_mean_image_is_cautious():
     images = pile(counts=(60, 60, 0, 0, 0), off=1.0)
     made = adapted_to(images.features, texts=images.texts, logit_scale=SCALE)
     assert n_changed(made, images) == 8
-    assert made.note.startswith("bold adaptation depends on how the mean image is read (65 % of the predictions agree")
-    assert made.note.endswith("adapted cautiously, at most 8 of 120 answers changed")
+    assert "bold adaptation depends on how the mean image is read (65 % of the predictions agree" in made.note
 
 
 def test_a_pile_with_foreign_images_is_adapted_cautiously():
@@ -302,7 +307,7 @@ def test_a_pile_with_foreign_images_is_adapted_cautiously():
     assert right(bold.classifier, bold.bias, images) < by_texts - 5
     made = adapted_to(images.features, texts=images.texts, logit_scale=SCALE)
     assert right(made.classifier, made.bias, images) >= by_texts - 2
-    assert made.note.startswith("bold adaptation would cost 10.9 points if the texts' own probabilities are right")
+    assert "bold adaptation would cost 10.9 points if the texts' own probabilities are right" in made.note
 
 
 def test_the_order_of_images_and_of_classes_is_irrelevant():

@@ -184,6 +184,21 @@ def test_all_texts_that_are_too_long_are_named(raw: dict[str, Any], in_tmp: Path
     assert [*long_texts(parse_params(raw, origin="params.yaml"), class_names=["red", "dark green"])] == []
 
 
+def test_texts_are_measured_by_the_local_model_that_open_clip_does_not_know_yet(
+    raw: dict[str, Any], in_tmp: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    config = json.loads(Path(raw["encoder"]["config"]).read_text())
+    config["text_cfg"]["context_length"] = 24
+    (in_tmp / "models").mkdir()
+    (in_tmp / "models/short-context.json").write_text(json.dumps(config))
+    files = {"config": "models/short-context.json", "pretrained": "models/weights.safetensors", "watch": "models"}
+    raw["encoder"] |= {"model": "short-context", **files}
+    (in_tmp / "pools/descriptors.txt").write_text("\n".join([*DESCRIPTORS, "which is " + "very " * 24]))
+    (line,) = long_texts(parse_params(raw, origin="params.yaml"), class_names=["red"])
+    assert "does not fit the model's context" in line
+    assert "configuration not found" not in capfd.readouterr().err
+
+
 # ------------------------------------------------------------------------------------------- pools and GPT files
 
 GPT = {"sky": ["blue", "which is above"], "soil": ["brown; wet", "made of earth"]}

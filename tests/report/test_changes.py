@@ -198,15 +198,24 @@ def test_a_row_that_only_one_run_has_is_new_or_gone_and_one_that_neither_has_is_
         {"counts": {WHOLE: {1: 300}, "cupl": {1: 1}, "word_soup_autoclip": {1: 2}}, "k0": 8},
     )
     table = shown[shown.index(f"{'':<28}{'before':>8}{'after':>8}{'change':>8}   95% interval") + 1 :]
-    assert table[:2] == [
+    assert table[:3] == [
         f"{'word soup, source':<28}{'-':>8}{'75.00':>8}{'':>8}   new",
+        f"{'CuPL, source':<28}{'-':>8}{'0.25':>8}{'':>8}   new",
         f"{'Waffle, source':<28}{'37.50':>8}{'-':>8}{'':>8}   gone",
     ]
     assert table[-2:] == [
-        "other rows that are new (2): pretrained/cupl, pretrained/word_soup_autoclip",
-        "other rows that are gone (1): pretrained/gpt_score_mean",
+        "other rows that are new (1): pretrained/word_soup_autoclip, source: 0.5",
+        "other rows that are gone (1): pretrained/gpt_score_mean, source: 0.2",
     ]
-    assert shown[0] == "Nothing to compare: the rows shown are new (1) or gone (1)."
+    assert shown[0] == "No row of both runs depends on the edit; new: word soup, CuPL; gone: Waffle."
+
+
+def test_new_rows_are_shown_beside_the_rows_of_both_runs_however_many_those_are(compared):
+    counts = {WHOLE: {1: 200}, "coop/word_soup": {1: 200}, "ridge/word_soup": {1: 200}}
+    head = {"methods": {"coop": "word"}, "head": True}
+    shown = compared({"counts": counts, **head}, {"counts": counts | {"waffle": {1: 100}}, **head, "k0": 8})
+    titles = [line.partition(", source")[0] for line in shown if ", source  " in line]
+    assert titles == ["word soup", "coop", "head ridge", "Waffle"]
 
 
 def test_a_row_that_is_compared_under_another_name_is_neither_new_nor_gone(compared):
@@ -216,7 +225,7 @@ def test_a_row_that_is_compared_under_another_name_is_neither_new_nor_gone(compa
     assert not [line for line in shown if line.endswith(("new", "gone")) or "other rows" in line]
 
 
-def test_a_row_fewer_is_shown_below_a_caveat_unless_all_are_asked_for(tmp_path):
+def test_the_same_rows_are_shown_below_a_caveat(tmp_path):
     """DVC has no results of the commit, and the workspace has no commit."""
     counts = {WHOLE: {1: 200}, "coop/word_soup": {1: 200}, "ridge/word_soup": {1: 200}}
     new_repository(tmp_path)
@@ -230,11 +239,24 @@ def test_a_row_fewer_is_shown_below_a_caveat_unless_all_are_asked_for(tmp_path):
     shown = compare(root=tmp_path)
     identical = "The runs are identical as far as counts show: none differs."
     assert shown.splitlines()[:2] == [identical, caveat]
-    assert rows(shown) == ["word soup", "coop"]
-    assert rows(compare(root=tmp_path, everything=True)) == ["word soup", "coop", "head ridge"]
+    assert rows(shown) == ["word soup", "coop", "head ridge"]
     alone = compare(WORKSPACE, WORKSPACE, root=tmp_path)
     assert alone.splitlines()[:2] == [identical, "params: the same in both"]
     assert rows(alone) == ["word soup", "coop", "head ridge"]
+
+
+def test_params_that_were_edited_after_the_run_are_said_before_what_is_of_the_run(tmp_path):
+    new_repository(tmp_path)
+    write_run(tmp_path, {WHOLE: {1: 200}})
+    commit(tmp_path, "before")
+    params = yaml.safe_load((tmp_path / "params.yaml").read_text())
+    params["soups"]["word"]["k0"] = 5
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(params))
+    assert compare(root=tmp_path).splitlines()[:3] == [
+        "params.yaml has changed since: soups.word.k0 4 -> 5; run `dvc repro`",
+        "Below are the results from before that edit.",
+        "The runs are identical as far as counts show: none differs.",
+    ]
 
 
 def test_rows_that_no_edit_feeds_are_named_once_and_only_if_noise_does_not_explain_them(compared):

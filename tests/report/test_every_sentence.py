@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import numpy as np
-import pytest
 
 from wsoup.report.answer import PlaceAnswer, RunAnswer
 from wsoup.report.sentences import answer, printed, record_accuracy, record_sentences
@@ -47,11 +47,13 @@ def run_of(kinds: dict[str, str]) -> RunAnswer:
 KINDS = ("better", "worse", "noise", "equal", "one image")
 
 
-@pytest.mark.parametrize("places", PLACES, ids=len)
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("other", KINDS)
-def test_words_and_numbers_of_every_place_agree(kind, other, places):
+def test_words_and_numbers_of_every_place_agree():
     """The source has one kind of verdict, the targets another: no word may be the source's where a figure is DG's."""
+    for places, kind, other in itertools.product(PLACES, KINDS, KINDS):
+        expect_words_that_agree(places, kind=kind, other=other)
+
+
+def expect_words_that_agree(places, *, kind, other):
     kinds = {role: (kind if role == "source" else other) for role in ("source", "xd", "dg") if role in places}
     said = {part.about: part.text for part in answer(run_of(kinds))}
     assert set(said) == {*places, "finetuned", "head"}
@@ -99,8 +101,4 @@ def test_a_run_without_targets_method_or_head_has_one_sentence():
         "Source. The word soup gets 50.0 %. It is better than the class name by 30.0 points [23.6, 36.4]."
     )
     lines = printed(record_sentences(judged), record_accuracy(judged))
-    assert lines[-3:] == [
-        f"per cent{'source':>26}",
-        f"class name{'40.00':>24}",
-        f"word soup{'50.00':>25}",
-    ]
+    assert lines[-3:] == [f"per cent{'source':>26}", f"class name{'40.00':>24}", f"word soup{'50.00':>25}"]

@@ -9,11 +9,11 @@ from wsoup.report.over_datasets import (
     MEAN_OF_H,
     Halves,
     csv_rows,
-    is_theirs,
     markdown,
     means,
     points,
     published,
+    published_name,
     read_halves,
 )
 from wsoup.report.record import Record
@@ -72,32 +72,60 @@ def test_rows_of_the_csv_say_which_h_they_have(by_dataset):
 
 
 def test_the_page_has_means_first_then_each_dataset(by_dataset):
-    page = markdown(by_dataset, beside=False)
+    page = markdown(by_dataset, beside={})
     assert page.startswith("# From base to new classes: means over 2 datasets\n")
     assert "| Class name only | 1 | 70.00 | 55.00 | 61.60 | 60.00 |" in page
     assert "as in CoCoOp" in page
     assert "# From base to new classes: pets\n\n| method | texts | base | new | H |" in page
     assert "| Class name only | 1 | 60.00 | 30.00 | 40.00 |" in page
     assert "published" not in page.lower()
-    assert "means over" not in markdown({"pets": by_dataset["pets"]}, beside=False).splitlines()[0]
+    assert "means over" not in markdown({"pets": by_dataset["pets"]}, beside={}).splitlines()[0]
 
 
 def test_published_figures_stand_beside_runs_of_their_protocol_alone(by_dataset):
-    page = markdown(by_dataset, beside=True)
+    page = markdown(by_dataset, beside={"pets": "oxford_pets"})
+    assert "| CoCoOp, published |  | 95.20 | 97.69 | 96.43 |" in page
+    assert "80.47" not in page, "the means are of eleven datasets"
+    assert page.count("CLIP, published") == 1
+    assert published_name(record(), dataset="pets") == "oxford_pets"
+    assert published_name(record(datasets={"dtd": {"layout": "coop"}}), dataset="dtd") == "dtd"
+    assert published_name(record(fewshot={"shots": 4}), dataset="pets") is None
+    assert published_name(record(encoder={"model": "ViT-B-32", "pretrained": "openai"}), dataset="pets") is None
+    assert published_name(record(datasets={"pets": {"root": "pets"}}), dataset="pets") is None
+    assert published_name(record(datasets={"r": {"layout": "coop:imagenet_r"}}), dataset="r") is None
+
+
+def test_published_means_stand_beside_all_eleven_datasets_alone(by_dataset):
+    eleven = dict.fromkeys(ELEVEN, by_dataset["pets"])
+    page = markdown(eleven, beside={name: name for name in ELEVEN})
     assert "| CoCoOp, published |  | 80.47 | 71.69 | 75.83 |  |" in page
     assert "muzairkhattak/PromptSRC" in page
-    assert is_theirs(record(), datasets=ELEVEN)
-    assert not is_theirs(record(), datasets=ELEVEN[1:])
-    assert not is_theirs(record(fewshot={"shots": 4}), datasets=ELEVEN)
-    assert not is_theirs(record(encoder={"model": "ViT-B-32", "pretrained": "openai"}), datasets=ELEVEN)
-    assert not is_theirs(record(datasets={"pets": {"root": "pets"}}), datasets=ELEVEN)
+    assert page.count("CLIP, published") == 12
+    assert "80.47" not in markdown(eleven, beside={name: name for name in ELEVEN[1:]})
 
 
-def test_published_h_is_that_of_the_published_means():
+def test_published_h_and_means_are_those_of_the_published_figures():
+    """What a later paper quotes by dataset has the means that the authors print."""
+    figures: dict[tuple[str, str], list[float]] = {}
     for line in published():
         base, new, h = (float(line[column]) for column in ("base", "new", "h"))
         assert 2 * base * new / (base + new) == pytest.approx(h, abs=0.012)
         assert line["source"]
+        figures[line["method"], line["dataset"]] = [base, new]
+    for method in ("CLIP", "CoOp", "CoCoOp", "MaPLe", "PromptSRC"):
+        of_method = [figures.pop((method, dataset)) for dataset in ELEVEN]
+        mean = [sum(column) / 11 for column in zip(*of_method, strict=True)]
+        assert mean == pytest.approx(figures.pop((method, "all")), abs=0.006)
+    assert not figures
+
+
+def test_a_file_of_means_alone_is_read_as_before(in_tmp):
+    path = in_tmp / "data/published/base_to_new.csv"
+    path.parent.mkdir(parents=True)
+    path.write_text("method,base,new,h,source\nMine,60,30,40,my page\n")
+    assert published() == [
+        {"dataset": "all", "method": "Mine", "base": "60", "new": "30", "h": "40", "source": "my page"}
+    ]
 
 
 def test_the_figure_has_the_rows_that_a_run_is_judged_by(by_dataset, tmp_path):

@@ -189,6 +189,14 @@ def test_data_cannot_close_their_script_element():
     assert json.loads(script_json({"text": "</script>"})) == {"text": "</script>"}
 
 
+def test_texts_on_the_page_turn_no_others_round(project, tmp_path):
+    """A class's name comes from a folder that somebody else may have named; here the title does."""
+    write_page(tmp_path / "page.html", root=project.folder, title="gnp\u202etac\u2066 \x1b[31m")
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<title>gnp\\u202etac\\u2066 \\x1b[31m" in text
+    assert not any(odd in text for odd in "\u202e\u2066\x1b")
+
+
 def test_a_page_without_a_run_names_the_stage(in_tmp):
     with pytest.raises(MissingError, match="made by stage 'report'"):
         write_page("index.html", root=in_tmp)

@@ -16,6 +16,9 @@ from wsoup.disk import store
 from wsoup.finetune.params import MethodParams
 from wsoup.report import plots, plots_landscape, plots_training
 from wsoup.report.figures import FIGURES, figure
+from wsoup.report.page import script_json
+from wsoup.report.svg import write_points
+from wsoup.report.tables import Table
 
 TEMPLATES = project.file("data/plots")
 
@@ -91,6 +94,19 @@ def test_a_text_cannot_end_the_script_of_dvcs_page(tmp_path):
     page = (tmp_path / "page.html").read_text()
     assert "alert(1)" in page
     assert "<script>alert(1)" not in page
+
+
+@pytest.mark.parametrize("odd", ["\u202e", "\u2066", "\u200f", "\x1b", "\u2028"])
+def test_names_in_figures_turn_no_text_round(tmp_path, odd):
+    """As in CSV files: on the page, where a script draws the figure, and in SVG files."""
+    row = {"text": f"d{odd}og", "source": 1.0, "target": 2.0, "correlation": 0.5}
+    assert odd not in str(figure("transfer", [row])["data"]["values"])
+    points = [{"label": f"d{odd}og", "family": f"d{odd}og", "gflops": 10.0, "imagenet": 70.0}]
+    drawn = write_points(tmp_path / "models.svg", points, name="models").read_text()
+    assert odd not in drawn
+    assert re.search(r"d\\[ux]\w+og", drawn)
+    assert odd not in script_json([figure("transfer", [row])])
+    assert odd not in Table("by_class", "by class", ["class"], [{"class": f"d{odd}og"}]).as_markdown()
 
 
 def test_gpt_centroids_are_a_point_of_the_curve_over_m():

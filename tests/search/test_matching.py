@@ -11,7 +11,7 @@ from wsoup.base.errors import PoolError
 from wsoup.cli.app import app
 from wsoup.params.inputs import ClassTextFile
 from wsoup.search.candidates.gpt_classes import keys_in, texts_of
-from wsoup.search.candidates.matching import as_text, in_words, proposed_pairs, words_of
+from wsoup.search.candidates.matching import Doubt, Pairs, as_text, in_words, proposed_pairs, words_of
 
 CLASSES = ["2000 AM General Hummer SUV", "outdoor market", "crocodile head", "red_fox", "ball moss", "snoopy"]
 KEYS = [
@@ -85,6 +85,17 @@ def test_pairs_are_checked(in_tmp, text, error):
     (in_tmp / "pairs.txt").write_text(text)
     with pytest.raises(PoolError, match=error):
         keys_in("pairs.txt", class_names=CLASSES, keys=KEYS)
+
+
+def test_a_key_that_begins_with_a_number_sign_is_no_comment(in_tmp):
+    keys = ["#1 shoe", "## two", "\\#3", "#3", "fir tree"]
+    names = ["shoe #1", "two", "3", "three", "tree of fir"]
+    by_name = dict(zip(names, keys, strict=True))
+    (in_tmp / "pairs.txt").write_text(as_text(Pairs([], by_name, []), file="texts.json"))
+    assert keys_in("pairs.txt", class_names=names, keys=keys) == by_name
+    doubtful = as_text(Pairs([], {}, [Doubt("two", ["## two", "#1 shoe"])]), file="texts.json")
+    (in_tmp / "pairs.txt").write_text(doubtful.replace("# \\##", "\\##"))
+    assert keys_in("pairs.txt", class_names=names, keys=keys) == {"two": "## two"}
 
 
 def test_pairs_of_another_file_are_left_out(in_tmp):

@@ -213,7 +213,7 @@ def test_a_rate_is_chosen_on_held_out_images_and_said_beside_the_weights(world):
     assert "selected" not in json.loads(Path("artifacts/finetuned/coop/seed1/config.json").read_text())
 
 
-@pytest.mark.parametrize("name", ["prolip", "promptsrc", "clip_lora", "first_stage_2sfs"])
+@pytest.mark.parametrize("name", ["prolip", "promptsrc", "clip_lora", "both_stages_2sfs"])
 def test_later_rivals_are_trained_stored_and_loaded_as_the_toy_world_lists_them(world, tiny_encoder, name):
     method = yaml.safe_load((ROOT / "data/toy/rivals.yaml").read_text())[name]
     del method["group"]
@@ -229,7 +229,9 @@ def test_later_rivals_are_trained_stored_and_loaded_as_the_toy_world_lists_them(
         "promptsrc": {"soft_prompt", "deep_prompts", "visual_prompts"},
     }
     stored["clip_lora"] = {name for name in model.stored_names if name.endswith(("0.down", "0.up"))}
-    stored["first_stage_2sfs"] = {name for name in model.stored_names if ".ln_1." in name or ".ln_2." in name}
+    norms = {name for name in model.stored_names if ".ln_1." in name or ".ln_2." in name}
+    stored["both_stages_2sfs"] = norms | {"class_weights"}
+    assert list(model.class_directions()) == (list(COLOURS) if "class_weights" in model.stored_names else [])
     assert set(model.stored_names) == stored[name]
     assert json.loads((folder / "config.json").read_text())["tunes_images"] is True
     weights = load_file(folder / "weights.safetensors")

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wsoup.api.arguments import Features, Labels, checked_classifier, checked_labels
+from wsoup.api.arguments import Features, Labels, are_names, checked_classifier, checked_labels
 from wsoup.base.arguments import Share, as_list, at_the_door
 from wsoup.base.class_names import Names
-from wsoup.base.errors import MismatchError, shown_value
+from wsoup.base.errors import DataError, MismatchError, shown_value
 from wsoup.core.scoring import Scores
 from wsoup.statistics.noise import compare_images
 
@@ -121,6 +121,7 @@ def zero_shot_accuracy(
     gain = None
     if baseline is not None:
         _check_same_order(classifier, baseline, labels=labels, class_names=class_names)
+        _check_as_many(classifier, baseline, n_features=x.shape[1], class_names=class_names)
         baseline_right = _right(x, labels, baseline, class_names=class_names, name="baseline")
         gain = Gain.of(right, baseline_right, confidence=confidence)
     return Accuracy(int(right.sum()), len(right), gain)
@@ -135,6 +136,11 @@ def _right(
         y = _in_its_order(labels, own_names, n_images=len(x), class_names=class_names, name=name)
     else:
         n_classes = _n_classes(classifier, n_features=x.shape[1], name=name)
+        if class_names is None and are_names(labels):
+            raise DataError(
+                f"labels are class names, and nothing says which of the {n_classes} columns of {name} is which class; "
+                "give class_names= in the order of its columns, or labels as numbers"
+            )
         if class_names is None:
             class_names = [str(label) for label in range(n_classes)]
         if len(class_names) != n_classes:
@@ -169,8 +175,13 @@ def _in_its_order(
     Raises:
         MismatchError: an image of a class that the head does not have, or names that do not tell its classes apart.
     """
-    y = checked_labels(labels, n_images=n_images, class_names=class_names or own_names)
-    if class_names is None or list(class_names) == list(own_names):
+    if class_names is None:
+        step = "fit it to this class, too, or leave out these images"
+        return checked_labels(
+            labels, n_images=n_images, class_names=own_names, whose=f"classes that {name} has", step=step
+        )
+    y = checked_labels(labels, n_images=n_images, class_names=class_names)
+    if list(class_names) == list(own_names):
         return y
     position = {own: label for label, own in enumerate(own_names)}
     if len(position) < len(own_names):
@@ -199,3 +210,16 @@ def _check_same_order(classifier: object, baseline: object, *, labels: Labels, c
                 "classifier and baseline have other classes, or the same in another order; give class_names= in the "
                 "order that the labels have"
             )
+
+
+def _check_as_many(classifier: object, baseline: object, *, n_features: int, class_names: object) -> None:
+    """Refuse a baseline for other classes, where no names say so: label 3 would mean two things; MismatchError."""
+    if class_names is not None:
+        return
+    first = _n_classes(classifier, n_features=n_features, name="classifier")
+    second = _n_classes(baseline, n_features=n_features, name="baseline")
+    if first != second:
+        raise MismatchError(
+            f"classifier has {first} classes and baseline {second}; make the baseline for the same classes, in the "
+            "same order"
+        )

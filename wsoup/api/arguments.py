@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from numpy.typing import ArrayLike
@@ -12,13 +12,31 @@ from torch import Tensor
 from wsoup.base.arguments import Words, as_list
 from wsoup.base.arrays import rows, tensor, unit_rows
 from wsoup.base.class_names import checked_names, positions_by_name
-from wsoup.base.errors import DataError, MismatchError, shown_value
+from wsoup.base.errors import DataError, MismatchError, ParamsError, shown_value
 from wsoup.core.soup import Soup
 
 Labels = Annotated[ArrayLike, SkipValidation]
 Features = Annotated[ArrayLike, PlainValidator(partial(unit_rows, name="features"))]
 Pool = Annotated[Sequence[Words], BeforeValidator(as_list)]
 Precision = Literal["fp32", "bf16", "fp16", "reference"]
+
+
+def _texts_of_templates(value: Any) -> Any:
+    """Templates as a list; ParamsError for what people take for one: the name of a list, or open_clip's functions."""
+    if isinstance(value, str):
+        raise ParamsError(
+            f"templates is {shown_value(value)}; expected a list of templates, each with one {{}}: those of a file are "
+            "Path(file).read_text().splitlines()"
+        )
+    values = as_list(value)
+    if isinstance(values, Sequence) and values and callable(values[0]):
+        raise ParamsError(
+            "templates[0] is a function; expected text with one {}: [function('{}') for function in templates]"
+        )
+    return values
+
+
+Templates = Annotated[Sequence[Words], BeforeValidator(_texts_of_templates)]
 EncoderNames = Mapping[str, Words | None]
 """As open_clip names them."""
 Tokenizer = Callable[[Sequence[str]], Tensor]
@@ -38,21 +56,38 @@ def names_of(labels: Labels, class_names: Sequence[str] | None) -> list[str]:
     raise DataError("class_names is missing, and labels are not names; give class_names= in label order")
 
 
-def checked_labels(labels: Labels, *, n_images: int, class_names: Sequence[str]) -> Tensor:
+def are_names(labels: Labels) -> bool:
+    """Whether any label is a text."""
+    values = as_list(labels)
+    return isinstance(values, Sequence) and any(isinstance(value, str) for value in values)
+
+
+def checked_labels(
+    labels: Labels, *, n_images: int, class_names: Sequence[str], whose: str = "class_names", step: str | None = None
+) -> Tensor:
     """Labels, given as whole numbers or class names, as (N,) int64.
+
+    Args:
+        labels: of the images.
+        n_images: N.
+        class_names: C names in label order.
+        whose: what these names are, for messages.
+        step: what to do about a label that is not among them, if not to give `class_names`.
 
     Raises:
         DataError: not one label per image, not whole numbers, or outside of the class names.
     """
+    if labels is None:
+        raise DataError("labels is None; expected one for each image: whole numbers from 0, or class names")
     values = as_list(labels)
-    if isinstance(values, Sequence) and any(isinstance(value, str) for value in values):
+    if are_names(labels):
         numbers_of = positions_by_name(class_names)
         # A list such as ["cat", 3] is neither of names nor of numbers.
         unknown = [value for value in values if not isinstance(value, str) or value not in numbers_of]
         if unknown:
             raise DataError(
-                f"labels holds {shown_value(unknown[0])}, which is not among the {len(class_names)} class_names; give "
-                "class_names= in label order"
+                f"labels holds {shown_value(unknown[0])}, which is not among the {len(class_names)} {whose}; "
+                f"{step or 'give class_names= in label order'}"
             )
         for name in dict.fromkeys(values):
             if len(numbers_of[name]) > 1:
@@ -77,7 +112,7 @@ def checked_labels(labels: Labels, *, n_images: int, class_names: Sequence[str])
     if outside.any():
         first = int(outside.nonzero()[0])
         raise DataError(
-            f"labels[{first}] is {int(y[first])}, outside of the {len(class_names)} class_names, which count from 0 to "
+            f"labels[{first}] is {int(y[first])}, outside of the {len(class_names)} {whose}, which count from 0 to "
             f"{len(class_names) - 1}; correct the labels or the list of names"
         )
     return y
@@ -92,6 +127,8 @@ def checked_classifier(classifier: object, *, n_features: int, name: str = "clas
     """
     if isinstance(classifier, Soup):
         raise DataError(f"{name} is a soup; expected its class weights (D, C): soup.classifier(class_names=, ...)")
+    if classifier is None or isinstance(classifier, str):
+        raise DataError(f"{name} is {shown_value(classifier)}; expected class weights (D, C), as of soup.classifier()")
     if callable(getattr(classifier, "predict", None)):
         raise DataError(
             f"{name} is {type(classifier).__name__}; expected class weights (D, C), as of soup.classifier()"

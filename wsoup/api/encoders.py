@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -20,13 +21,12 @@ from wsoup.params.reading import read_yaml
 from wsoup.params.section import parse
 from wsoup.towers.config import known_config
 from wsoup.towers.encoder import Encoder, choose_device, load_encoder
+from wsoup.towers.unstated import SETTINGS, unstated
 
 IDENTITY = ("config", "weights", "sha256", "quick_gelu", "precision")
 """Keys of an encoder id that decide its features; the other keys are names."""
 BESIDE = "encoder.yaml"
 """How an encoder is loaded, beside a soup or head that `wsoup try` wrote."""
-PREPROCESSING = {"image_mean": "mean", "image_std": "std", "interpolation": "interpolation"}
-"""Keys of section `encoder` -> keys of a soup's preprocessing."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class EncoderOptions:
                     "(--pretrained FILE, and --config FILE)"
                 )
             raise MissingError(f"{params.pretrained}, the weights of {origin}, is not a file here; {step}")
-        return load_encoder(params, device=choose_device(device))
+        return _with_note(load_encoder(params, device=choose_device(device)), params=params)
 
     def check_files(self, *, origin: str) -> None:
         """Raise ParamsError for options that make no encoder, before anything is loaded; messages name `origin`."""
@@ -150,11 +150,19 @@ class EncoderOptions:
         return self.load(device=device, origin=str(params), defaults=defaults)
 
 
+def _with_note(encoder: Encoder, *, params: EncoderParams) -> Encoder:
+    """The encoder, after a line on stderr if its images are prepared in a way that nobody stated."""
+    note = unstated(params, encoder.preprocessing)
+    if note:
+        print(note, file=sys.stderr)
+    return encoder
+
+
 def _downloaded(params: EncoderParams, *, device: str | None) -> Encoder:
     """Load an encoder with weights of the hub, or those downloaded before."""
     names = {"model": params.model, "pretrained": str(params.pretrained)}
     if params.model.startswith("local-dir:"):
-        return load_encoder(params, device=choose_device(device))
+        return _with_note(load_encoder(params, device=choose_device(device)), params=params)
     work_offline_unless_the_hub_answers(**names)
     from huggingface_hub import constants
 
@@ -194,7 +202,7 @@ def encoder_of(
     names = {"model": encoder_id.get("model"), "pretrained": encoder_id.get("pretrained")}
     by_id = {**names, "precision": encoder_id.get("precision", "fp32")}
     # The soup remembers the preprocessing that params.yaml gave a local model.
-    by_soup = {key: soup.preprocessing[name] for key, name in PREPROCESSING.items() if soup.preprocessing.get(name)}
+    by_soup = {key: soup.preprocessing[name] for key, name in SETTINGS.items() if soup.preprocessing.get(name)}
     by_file: dict[str, Any] = {}
     if options.model is None:
         # What `wsoup try` writes beside its soup and head says the same as params.yaml.

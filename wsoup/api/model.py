@@ -6,6 +6,7 @@ open_clip's models take the fast text path; for all others `encode_text` is call
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from wsoup.api.arguments import Tokenizer
-from wsoup.base.errors import ModelError, ParamsError
+from wsoup.base.errors import ModelError, ParamsError, shown_value
 from wsoup.runtime.memory import kept_memory
 from wsoup.runtime.progress import showing
 from wsoup.texts.models import checked_size
@@ -48,7 +49,12 @@ def at_work(model: object, *, bars: bool) -> Iterator[None]:
 
 
 def as_module(model: object) -> nn.Module:
-    """The model, or the modules that an object of another type wraps."""
+    """The model, or the modules that an object of another type wraps; ModelError for its name or its file."""
+    if isinstance(model, str | Path):
+        raise ModelError(
+            f"model is {shown_value(str(model))}; expected the model itself, as open_clip.create_model_and_transforms "
+            "gives it"
+        )
     if isinstance(model, nn.Module):
         return model
     attributes = getattr(model, "__dict__", {})

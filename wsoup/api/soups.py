@@ -7,12 +7,12 @@ profile of own photos; the authors' is 64, at which their search ends by itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from torch import Tensor
 
-from wsoup.api.arguments import EncoderNames, Features, Labels, Pool, Precision, Tokenizer, names_of
+from wsoup.api.arguments import EncoderNames, Features, Labels, Pool, Precision, Templates, Tokenizer, names_of
 from wsoup.api.model import at_work, device_of
 from wsoup.api.search import Towers, fitting, scored, searched, source_of
 from wsoup.base import project
@@ -80,7 +80,7 @@ class Soup(soup.Soup):
 
     @classmethod
     @at_the_door
-    def from_templates(cls, templates: Pool) -> Self:
+    def from_templates(cls, templates: Templates) -> Self:
         """Templates that nobody selected, as a soup: its classifier is the prompt ensemble that is made of them.
 
         Args:
@@ -169,6 +169,25 @@ def _text_encoder(model: object, tokenizer: Tokenizer, *, precision: Precision) 
     return PromptEncoder(model, tokenizer, device=device_of(model), dtype=AUTOCAST[precision], kept=kept_with(model))
 
 
+def _found(
+    definition: ChainsSoup | GreedySoup,
+    pool: Sequence[str],
+    images: tuple[Features, Labels, Sequence[str]],
+    *,
+    towers: Towers,
+    template: str,
+    seed: int,
+    period: bool,
+    progress: bool,
+) -> Soup:
+    """The soup of a definition, searched in a pool on all of some images: features, labels and names of classes."""
+    features, labels, class_names = images
+    with source_of(
+        features, labels, class_names=class_names, towers=towers, template=template, seed=seed, progress=progress
+    ) as source:
+        return Soup.of(searched(definition, pool=pool, source=source, seed=seed, period=period))
+
+
 @at_the_door
 def word_soup(
     features: Features,
@@ -219,17 +238,16 @@ def word_soup(
     sizes = {"k0": k0, "k1": k1, "patience": patience, "m": m, "max_words": max_words}
     definition = parse(ChainsSoup, {"kind": "chains", "pool": "words", **sizes}, origin="word_soup")
     pool = common_words(COMMON_WORDS) if words is None else words
-    towers = Towers(model, tokenizer, encoder, precision)
-    with source_of(
-        features,
-        labels,
-        class_names=names_of(labels, class_names),
-        towers=towers,
+    return _found(
+        definition,
+        pool,
+        (features, labels, names_of(labels, class_names)),
+        towers=Towers(model, tokenizer, encoder, precision),
         template=template,
         seed=seed,
+        period=period,
         progress=progress,
-    ) as source:
-        return Soup.of(searched(definition, pool=pool, source=source, seed=seed, period=period))
+    )
 
 
 @at_the_door
@@ -270,17 +288,16 @@ def descriptor_soup(
     """
     definition = parse(GreedySoup, {"kind": "greedy", "pool": "descriptors", "m": m}, origin="descriptor_soup")
     pool = pools.descriptors([project.file("data/photo_descriptors.txt")]) if descriptors is None else descriptors
-    towers = Towers(model, tokenizer, encoder, precision)
-    with source_of(
-        features,
-        labels,
-        class_names=names_of(labels, class_names),
-        towers=towers,
+    return _found(
+        definition,
+        pool,
+        (features, labels, names_of(labels, class_names)),
+        towers=Towers(model, tokenizer, encoder, precision),
         template=template,
         seed=seed,
+        period=period,
         progress=progress,
-    ) as source:
-        return Soup.of(searched(definition, pool=pool, source=source, seed=seed, period=period))
+    )
 
 
 @at_the_door
@@ -292,7 +309,7 @@ def template_soup(
     model: object,
     tokenizer: Tokenizer,
     seed: Natural = 0,
-    templates: Pool | None = None,
+    templates: Templates | None = None,
     m: Whole = 8,
     precision: Precision = "fp32",
     encoder: EncoderNames | None = None,
@@ -319,17 +336,16 @@ def template_soup(
     """
     definition = parse(GreedySoup, {"kind": "greedy", "pool": "templates", "m": m}, origin="template_soup")
     pool = pools.openai80() if templates is None else checked_templates(templates, origin="templates")
-    towers = Towers(model, tokenizer, encoder, precision)
-    with source_of(
-        features,
-        labels,
-        class_names=names_of(labels, class_names),
-        towers=towers,
+    return _found(
+        definition,
+        pool,
+        (features, labels, names_of(labels, class_names)),
+        towers=Towers(model, tokenizer, encoder, precision),
         template=TEMPLATE,
         seed=seed,
+        period=True,
         progress=progress,
-    ) as source:
-        return Soup.of(searched(definition, pool=pool, source=source, seed=seed, period=True))
+    )
 
 
 @at_the_door

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, ParamSpec, TypeVar
 
 import numpy as np
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, validate_call
+from pydantic import BeforeValidator, Field, PlainValidator, ValidationError, validate_call
 
 from wsoup.base.errors import ParamsError, WsoupError, one_line, shown_value
 from wsoup.base.validation import expectation, keys_in, nearest
@@ -136,7 +136,7 @@ def _in_one_line(error: ValidationError, *, given: Mapping[str, object]) -> Wsou
         return reason
     location = [part for part in problem["loc"] if part != "[key]"]
     keys = keys_in(given, location=location, missing=False)
-    where = ".".join(keys) or str(location[0])
+    where = _written_place(given, keys=keys or [str(location[0])])
     expected = f"expected {expectation(problem, words=AT_THE_DOOR)}"
     if reason is not None:
         expected = str(reason)
@@ -144,10 +144,32 @@ def _in_one_line(error: ValidationError, *, given: Mapping[str, object]) -> Wsou
     return ParamsError(one_line(f"{where} is {value}; {expected}"))
 
 
+def _written_place(given: Mapping[str, object], *, keys: Sequence[str]) -> str:
+    """A part of an argument as a caller would write it: ``words[0]``, ``encoder['model']``, ``members[1].text``."""
+    name, *inner = keys
+    written = name
+    value = given.get(name)
+    for key in inner:
+        if key.isdecimal():
+            written += f"[{key}]"
+            value = value[int(key)] if isinstance(value, Sequence) else None
+        elif isinstance(value, Mapping):
+            written += f"[{key!r}]"
+            value = value[key]
+        else:
+            written += f".{key}"
+            value = getattr(value, key, None)
+    return written
+
+
 # --------------------------------------------------------------------------------------------------- annotations
 
-AT_THE_DOOR = {"string_pattern_mismatch": "plain text: it is blank, or holds NUL or another control character"}
-"""What an argument must be, where `wsoup.base.validation` does not say it: only texts have a pattern here."""
+AT_THE_DOOR = {
+    "bool_type": "True or False",
+    "sequence_str": "a list of texts, not one text",
+    "string_pattern_mismatch": "plain text: it is blank, or holds NUL or another control character",
+}
+"""What an argument must be, where `wsoup.base.validation` does not say it in Python: only texts have a pattern here."""
 Flag = Annotated[bool, Field(strict=True)]
 Whole = Annotated[int, Field(ge=1, lt=2**63, strict=True)]
 Natural = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
@@ -156,7 +178,9 @@ Words = Annotated[str, Field(max_length=10_000, pattern=r"^[^\x00]*$")]
 """Any text of a soup; no model's context holds a tenth of these characters."""
 
 
-def _place(path: str | Path) -> str | Path:
+def _place(path: object) -> str | Path:
+    if not isinstance(path, str | Path):
+        raise ValueError("expected the path of a file")
     whole = os.fsencode(path)
     name = os.fsencode(Path(path).name)
     if b"\0" in whole or not name or len(whole) > 4000 or len(name) > 255:
@@ -164,7 +188,7 @@ def _place(path: str | Path) -> str | Path:
     return path
 
 
-Place = Annotated[str | Path, AfterValidator(_place)]
+Place = Annotated[str | Path, PlainValidator(_place)]
 
 
 def as_list(value: Any) -> Any:
@@ -194,6 +218,7 @@ PLAIN = {
     "Texts": "Sequence[str]",
     "Names": "Sequence[str]",
     "Pool": "Sequence[str]",
+    "Templates": "Sequence[str]",
     "EncoderNames": "Mapping[str, str | None]",
 }
 """What a caller passes for an annotation of this library; the others' names say it."""

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from wsoup.base.errors import DataError, MismatchError, one_line
+from wsoup.base.errors import DataError, MismatchError, one_line, shown_value
 
 NORM_TOLERANCE = 1e-3
 """A feature with a norm this close to 1 is not normalised again; half precision is off by no more."""
@@ -42,7 +42,11 @@ def tensor(value: object, *, name: str) -> Tensor:
         if np.ma.is_masked(value):
             raise ValueError(f"{np.ma.count_masked(value)} of its values are masked")
         if not isinstance(value, Tensor):
+            if value is None:
+                raise ValueError("it is None")
             values = np.asarray(value)
+            if values.dtype.kind == "U":
+                raise ValueError(f"it holds text: {shown_value(value)}")
             if values.dtype.hasobject:
                 raise ValueError(f"{type(value).__name__} holds objects, or is one")
             # torch takes neither the other byte order nor negative strides.

@@ -1,15 +1,19 @@
 """Errors that a user can act on: one line, exit code 1. Each is also the matching built-in exception."""
 
 import errno
+import math
 import reprlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 LONGEST = 500
 """Characters of a message."""
 SHOWN_VALUE = 80
 """Characters of a wrong value in a message."""
+SHOWN_NUMBERS = 8
+"""Numbers of an array in a message; a larger one is shown by its shape."""
 
 
 def one_line(text: object, *, limit: int = LONGEST) -> str:
@@ -28,7 +32,12 @@ def one_line(text: object, *, limit: int = LONGEST) -> str:
 
 
 def shown_value(value: object) -> str:
-    """A wrong value, shortened: it may be a long text, a whole section, a number with 10,000 digits."""
+    """A wrong value, shortened: it may be a long text, a whole section, a number with 10,000 digits, all features.
+
+    >>> import numpy as np
+    >>> shown_value(np.zeros((60, 512)))
+    '<ndarray (60, 512) of float64>'
+    """
     return one_line(_Short().repr(value))
 
 
@@ -42,6 +51,13 @@ class _Short(reprlib.Repr):
         if abs(x) >= 10**1000:
             return "a number of more than 1,000 digits"  # Python refuses to print one of more than 4,300
         return super().repr_int(x, level)
+
+    def repr_instance(self, x: Any, level: int) -> str:
+        kind = type(x)
+        # Asked of the type, since an object may raise. Thousands of numbers take long to print and say less than this.
+        if hasattr(kind, "shape") and hasattr(kind, "dtype") and math.prod(x.shape) > SHOWN_NUMBERS:
+            return one_line(f"<{kind.__name__} {tuple(x.shape)} of {x.dtype}>", limit=self.maxother)
+        return super().repr_instance(x, level)
 
 
 class WsoupError(Exception):

@@ -5,6 +5,7 @@ The one place that translates, for params.yaml, for lists and other files, and f
 
 import dataclasses
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 
 from pydantic import ValidationError
@@ -54,6 +55,15 @@ IN_A_FILE = {
     "string_pattern_mismatch": "the name of a file, without a folder",
 }
 """The same where the value stands in a file; only names of files have a pattern there."""
+OF_A_DICT = {
+    "too_short": "entries: {min_length} or more",
+    "too_long": "entries: {max_length} or fewer",
+}
+"""The same for the length of a dict."""
+DICTS = ("Dictionary", "Mapping")
+"""What pydantic calls a dict where its length is wrong."""
+NAMED = re.compile(r"'[^']*'|\b(?!or\b)\w+")
+"""One of the values that pydantic names: a text in quotes, which may hold commas, or else a number, true or null."""
 CLASSES = {"Sequence": "a list", "Mapping": "a dict"}
 """Abstract classes by the type that a user knows."""
 
@@ -74,18 +84,24 @@ def expectation(problem: ErrorDetails, *, words: Mapping[str, str]) -> str:
     if kind == "is_instance_of":
         return CLASSES.get(context["class"], f"a {context['class']}")
     known = {**EXPECTED, **words}
+    if context.get("field_type") in DICTS:
+        known |= OF_A_DICT
     if kind in known:
-        text = known[kind].format(**context)
-        if context.get("field_type") in ("Dictionary", "Mapping"):
-            return text.replace("a list of", "entries:")
-        return text
-    message = problem["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+        return known[kind].format(**context)
+    if "error" in context:
+        # Raised by a validator of our own, whose words it has.
+        return _begun(str(context["error"]))
+    return _begun(problem["msg"].removeprefix("Input should be "))
+
+
+def _begun(message: str) -> str:
+    """A message as it goes on in the middle of a sentence."""
     return f"{message[0].lower()}{message[1:]}"
 
 
 def _one_of(value: object, *, expected: str) -> str:
-    """What a value must be, given how pydantic lists it: ``'a', 'b' or 'c'``."""
-    names = [name.strip(" '") for name in expected.replace(" or ", ", ").split(",")]
+    """What a value must be, of those that pydantic names, which has them in no other form: ``'a', 'b' or 'c'``."""
+    names = [name.strip("'") for name in NAMED.findall(expected)]
     listed = f"one of {', '.join(names)}"
     if len(names) == 1:
         listed = names[0]

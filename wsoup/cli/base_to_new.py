@@ -36,7 +36,7 @@ def base_to_new_command(
 
     Each run is an experiment of DVC beside the folder, which stays as it is. Runs that
     ended are found again, and an interrupted one goes on. Also writes the rows and
-    their means as a page, beside published figures where the datasets are theirs.
+    their means as a page, beside published figures of the paper's datasets.
 
     Example: wsoup base-to-new --figure base_to_new.svg > base_to_new.csv
     """
@@ -54,18 +54,25 @@ def base_to_new_command(
         check_ending(figure, ".svg", option="--figure")
         claim([("--figure", figure)], force=force or is_figure(figure))
     with printing_to_stderr():
-        by_dataset, record = _runs(datasets, data_root=data_root)
-    page = over_datasets.markdown(by_dataset, beside=over_datasets.is_theirs(record, datasets=list(by_dataset)))
+        by_dataset, records = _runs(datasets, data_root=data_root)
+    beside = {}
+    for dataset, record in records.items():
+        name = over_datasets.published_name(record, dataset=dataset)
+        if name is not None:
+            beside[dataset] = name
+    page = over_datasets.markdown(by_dataset, beside=beside)
     write_bytes(out, page.encode())
     if figure is not None:
         from wsoup.report.svg import write_points
 
-        write_points(figure, over_datasets.points(by_dataset, record=record), name="base_to_new")
+        # The soups and methods of one run are those of all.
+        first, *_ = records.values()
+        write_points(figure, over_datasets.points(by_dataset, record=first), name="base_to_new")
     write_rows(None, over_datasets.csv_rows(by_dataset))
 
 
-def _runs(wanted: str | None, *, data_root: str | None) -> tuple[dict[str, list[Halves]], Record]:
-    """The rows of each dataset, and the record of the first run; runs that are missing are done."""
+def _runs(wanted: str | None, *, data_root: str | None) -> tuple[dict[str, list[Halves]], dict[str, Record]]:
+    """The rows of each dataset, and the record of its run; runs that are missing are done."""
     from wsoup.params.reading import read_yaml
     from wsoup.pipeline.experiments import Experiment, finished, named, run_missing
     from wsoup.pipeline.halves import divided, hours_of
@@ -87,8 +94,7 @@ def _runs(wanted: str | None, *, data_root: str | None) -> tuple[dict[str, list[
     by_dataset = {}
     for dataset, revision in revisions.items():
         by_dataset[dataset] = read_halves(dataset, revision.text(TABLE), seeds=len(raw["seeds"]))
-    first, *_ = revisions.values()
-    return by_dataset, first.record
+    return by_dataset, {dataset: revision.record for dataset, revision in revisions.items()}
 
 
 def _of_paper(data_root: str) -> Mapping[str, Mapping[str, Any]]:

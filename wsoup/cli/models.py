@@ -37,7 +37,11 @@ def models_command(
 
         check_ending(figure, ".svg", option="--figure")
         claim([("--figure", figure)], force=force or is_figure(figure))
-    known = [each for each in encoders() if part.casefold() in each.title.casefold()]
+    every = encoders()
+    # Written as asked where there are such: ViT-B is not ViT-bigG.
+    known = [each for each in every if part in each.title]
+    if not known:
+        known = [each for each in every if part.casefold() in each.title.casefold()]
     if not known:
         raise ParamsError(f"no published encoder has {part!r} in its name or tag; `wsoup models` lists all")
     with printing_to_stderr():

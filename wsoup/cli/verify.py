@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -117,10 +117,10 @@ def verify_published(
 
     console = Terminal()
     if data_root is None:
-        encoder, given, tests = _of_run(params, console=console)
+        encoder, given, read_tests = _of_run(params, console=console)
     else:
         options = EncoderOptions(model, pretrained, config)
-        encoder, given, tests = _below(data_root, options=options, device=device, console=console)
+        encoder, given, read_tests = _below(data_root, options=options, device=device, console=console)
     names = (str(encoder.id["model"]), str(encoder.id["pretrained"]))
     published, twin = of_encoder(*names, quick_gelu=bool(encoder.id["quick_gelu"]))
     if published is None:
@@ -128,6 +128,8 @@ def verify_published(
             f"encoder {' / '.join(names)} has no published figures; `wsoup models` lists those that have, and a line "
             "for yours may be added to data/published/openclip_results.csv here"
         )
+    # Images are encoded last, because that may take hours.
+    tests = read_tests()
     lines = list(compare(tests, text_encoder=PromptEncoder.of(encoder), published=published))
     for text in shown(lines, published=published, twin=twin):
         console.plain(text)
@@ -137,12 +139,17 @@ def verify_published(
         raise typer.Exit(1)
 
 
-def _of_run(params: Path, *, console: Terminal) -> tuple[Encoder, list[str], Tests]:
-    """The run's encoder, what params.yaml changes of its images, and the test sets that are embedded."""
+def _of_run(params: Path, *, console: Terminal) -> tuple[Encoder, list[str], Callable[[], Tests]]:
+    """The run's encoder, what params.yaml changes of its images, and what gives the test sets that are embedded."""
     from wsoup.pipeline.params import load_params
     from wsoup.pipeline.published_tests import changed, of_run
     from wsoup.towers.encoder import load_encoder
 
+    if not params.exists():
+        raise MissingError(
+            f"{params} does not exist: go to a run's folder, or give --data-root FOLDER, --model and --pretrained to "
+            "compare an encoder without a run"
+        )
     settings = load_params(params)
     encoder = load_encoder(settings.encoder)
     tests, missing = of_run(settings.datasets, artifacts=Artifacts(), encoder=encoder)
@@ -152,12 +159,12 @@ def _of_run(params: Path, *, console: Terminal) -> tuple[Encoder, list[str], Tes
         raise MissingError(f"no dataset of {params} has a published figure; data/published/datasets.csv lists them")
     for name in missing:
         console.plain(f"not compared: {name} is not embedded; `dvc repro embed@{name}`")
-    return encoder, changed(settings.encoder), tests
+    return encoder, changed(settings.encoder), lambda: tests
 
 
 def _below(
     data_root: str, *, options: EncoderOptions, device: str, console: Terminal
-) -> tuple[Encoder, list[str], Tests]:
+) -> tuple[Encoder, list[str], Callable[[], Tests]]:
     """As `_of_run`, of the datasets in a folder."""
     from wsoup.datasets.walk import require_folder
     from wsoup.pipeline.published_tests import below
@@ -166,12 +173,16 @@ def _below(
     options.check_for_a_new_encoder()
     defaults = {"model": "ViT-B-16", "pretrained": "openai"}
     encoder = options.load(device=device, origin="wsoup verify published", defaults=defaults)
-    tests, others = below(data_root, encoder=encoder)
-    for line in others:
-        console.plain(f"not compared: {line}")
-    if not tests:
-        raise MissingError(
-            f"{data_root} holds no dataset that has a published figure; name the folder with CoOp's folders (imagenet, "
-            "oxford_pets, ...), or with folders of test images called cifar10, mnist, ..."
-        )
-    return encoder, [], tests
+
+    def read_tests() -> Tests:
+        tests, others = below(data_root, encoder=encoder)
+        for line in others:
+            console.plain(f"not compared: {line}")
+        if not tests:
+            raise MissingError(
+                f"{data_root} holds no dataset that has a published figure; name the folder with CoOp's folders "
+                "(imagenet, oxford_pets, ...), or with folders of test images called cifar10, mnist, ..."
+            )
+        return tests
+
+    return encoder, [], read_tests

@@ -1,5 +1,8 @@
 """Linear layers, packed for oneDNN where it multiplies faster than torch's own `mm`."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -59,3 +62,14 @@ def has_onednn(dtype: torch.dtype) -> bool:
     if dtype == torch.bfloat16:
         return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
     return dtype == torch.float32
+
+
+@contextmanager
+def without_tf32() -> Iterator[None]:
+    """Products of float32 on CUDA in float32, whatever this process has set: TF32 would hide near ties of scores."""
+    before = torch.backends.cuda.matmul.fp32_precision
+    torch.backends.cuda.matmul.fp32_precision = "ieee"
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.fp32_precision = before

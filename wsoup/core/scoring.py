@@ -5,7 +5,7 @@ L2-normalised float32, and a class's text (`wsoup.core.class_texts`): the cosine
 the highest score is predicted; among equal scores the lowest label, as by ``argmax``.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from wsoup.core import screening
 from wsoup.core.calibration import Probabilities, probabilities
-from wsoup.core.linear import Linear
+from wsoup.core.linear import Linear, without_tf32
 
 NEAR_TIE = 1e-6
 """Two cosines closer than this may swap by rounding (float32: about 1e-7 over 512 products)."""
@@ -140,25 +140,39 @@ class Scores:
             labels: (N,) int64, each in [0, C).
             near_tie: two scores closer than this are one.
         """
-        if screening.pays(self.image_features, self.classifiers):
-            return self.against_by_screening(labels, near_tie=near_tie)
+        products = screening.that_pay(self.image_features, self.classifiers)
+        if products is not None:
+            return self.against_by_screening(labels, products=products, near_tie=near_tie)
         return self.against_in_float32(labels, near_tie=near_tie)
 
-    def against_by_screening(self, labels: Tensor, *, near_tie: float = NEAR_TIE) -> Decisions:
+    def against_by_screening(
+        self, labels: Tensor, *, products: screening.Products, near_tie: float = NEAR_TIE
+    ) -> Decisions:
         """`against` in bf16; answers that bf16 leaves open (`wsoup.core.screening`) are decided in float32."""
-        right, near = torch.zeros(2, *self._shape, dtype=torch.bool)
+        decisions = Decisions.none_yet(len(self.classifiers), labels)
+        n_classes = self.classifiers.shape[1]
+        together = screening.candidates_at_once(n_classes, products=products)
         for start in range(0, len(labels), IMAGES):
             block = slice(start, start + IMAGES)
-            x, y = self.image_features[block], labels[block]
-            images = screening.rounded(x)
-            for p, texts in enumerate(self.classifiers):
-                right[p, block], is_open = screening.Screen(texts).answers(images, y, margin=2 * near_tie)
-                rows = is_open.nonzero()[:, 0]
-                again = Scores(x[rows], texts[None], at_once=self.at_once)
-                decided = again.against_in_float32(y[rows], near_tie=near_tie)
-                right[p, start + rows] = decided.right[0]
-                near[p, start + rows] = decided.near[0]
-        return Decisions(right, near)
+            images = screening.rounded(self.image_features[block])
+            for first in range(0, len(self.classifiers), together):
+                group = slice(first, first + together)
+                screen = screening.Screen(self.classifiers[group], products=products)
+                right, is_open = screen.answers(images, labels[block], margin=2 * near_tie)
+                decisions.right[group, block] = right
+                self._decide_open(decisions, _places(is_open), labels, first=first, start=start, near_tie=near_tie)
+        return decisions
+
+    def _decide_open(
+        self, decisions: Decisions, places: Sequence[Tensor], labels: Tensor, *, first: int, start: int, near_tie: float
+    ) -> None:
+        """Decide answers in float32: by classifier `first` those of images `start` + places[0], and so on."""
+        for p, rows in enumerate(places, start=first):
+            images = start + rows
+            again = Scores(self.image_features[images], self.classifiers[p, None], at_once=self.at_once)
+            decided = again.against_in_float32(labels[images], near_tie=near_tie)
+            decisions.right[p, images] = decided.right[0]
+            decisions.near[p, images] = decided.near[0]
 
     def against_in_float32(self, labels: Tensor, *, near_tie: float = NEAR_TIE) -> Decisions:
         """`against` from all scores in float32."""
@@ -195,7 +209,20 @@ class Scores:
             for start in range(0, len(self.image_features), n_images):
                 block = slice(start, start + n_images)
                 x = self.image_features[block]
-                yield group, block, product(x).view(len(x), len(texts), n_classes)
+                with without_tf32():
+                    scores = product(x)
+                yield group, block, scores.view(len(x), len(texts), n_classes)
+
+
+def _places(is_open: Tensor) -> tuple[Tensor, ...]:
+    """Which of n images are open for each of p classifiers, (p, n) bool: p tensors of indices.
+
+    How many are open must be known before they are taken out, so this waits for a GPU: once for all p, since
+    what is asked for after `nonzero` is there by then.
+    """
+    n_open = is_open.sum(dim=1)
+    _, images = is_open.nonzero(as_tuple=True)
+    return images.split(n_open.tolist())
 
 
 def classifiers_at_once(n_classes: int, *, at_once: AtOnce) -> int:

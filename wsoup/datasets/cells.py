@@ -9,18 +9,21 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from wsoup.base.errors import DataError
 from wsoup.datasets.listing import some
+from wsoup.datasets.photo_files import IMAGE_SUFFIXES, ending
 from wsoup.disk.files import read_text, reason_of, shown
 
 PATHS = ("path", "file", "filename", "file_name", "file_path", "filepath", "image", "image_path", "img", "img_path")
 """Names of the column of file names; ``path`` counts if there are several."""
-IDS = ("image_id", "img_id", "photo_id", "image_name", "img_name", "photo", "picture", "id", "uuid")
+IDS = ("filepaths", "filenames", "image_file", "img_file", "image_filename", "image_paths", "imagepath", "image_id",
+    "imageid", "img_id", "photo_id", "image_name", "imagename", "img_name", "photo", "picture", "id",
+    "uuid")  # fmt: skip
 """Names of that column where there is none of these; it may lack the files' endings."""
 CLASS_NAMES = ("class_name", "classname")
 OF_AN_ANSWER = {"class", "probability", "status"}
@@ -30,6 +33,10 @@ SEPARATORS = (",", ";", "\t", "|")
 ROWS_AT_ONCE = 10_000
 NUMBER = re.compile(r"[0-9]+(\.0*)?")
 """A label that is a number, also as a table with gaps writes it: ``3.0``."""
+
+
+class SeveralClasses(DataError):
+    """A list of photos of which some are of several classes, or of none, and which is one of classes nevertheless."""
 
 
 class Roles(NamedTuple):
@@ -52,6 +59,7 @@ class Cells:
         paths: N paths as the list has them; or, if `roles.path` is None, of the pictures that it holds itself.
         names: class names by label, if the file says so itself (of Hugging Face's hub); else empty.
         notes: lines about what was taken for what.
+        written: the columns as the file has them, if `columns` are others; else empty.
     """
 
     origin: str
@@ -60,6 +68,7 @@ class Cells:
     roles: Roles
     names: Sequence[str] = ()
     notes: Sequence[str] = ()
+    written: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def of(self, column: str | None) -> Sequence[str]:
         """The cells of a column that says something; none if there is no such column."""
@@ -81,7 +90,11 @@ def read_text_cells(path: Path) -> Cells:
 
 def no_path(columns: Sequence[str], *, origin: str) -> str:
     """The message about a list without file names."""
-    return f"{origin}: column path is missing beside {some(columns, limit=8)}; expected {EXPECTED}: rename the column"
+    beside = f"{origin}: column path is missing beside {some([name[:100] for name in columns], limit=8)}"
+    step = "rename the column"
+    if any(ending(name) in IMAGE_SUFFIXES for name in columns):
+        step = "put one above this line, which is a photo's"
+    return f"{beside}; expected {EXPECTED}: {step}"
 
 
 def roles_of(columns: Mapping[str, Sequence[str]], *, origin: str) -> Roles:

@@ -4,15 +4,17 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from wsoup.base.errors import DataError
-from wsoup.datasets.cells import Roles, folded, is_plain_number
+from wsoup.datasets.cells import Roles, SeveralClasses, folded, is_plain_number
 from wsoup.datasets.listing import some
 
 LIKELY = ("breed", "species", "category", "category_name", "diagnosis", "dx", "variety", "cultivar", "labels",
     "class_label", "class_id", "label_name", "label_id", "target", "disease", "genus", "family", "object", "style",
     "artist", "landmark_id", "tag", "category_id", "caption_class")  # fmt: skip
 """Names of such columns in well-known lists, folded."""
-ONES = {"1", "1.0", "true"}
-ZEROS = {"0", "0.0", "false"}
+ONES = {"1", "1.0", "true", "yes", "y", "x"}
+ZEROS = {"0", "0.0", "false", "no", "n", "", "-1", "-1.0"}
+"""What stands in the columns of classes, in lower case; CelebA has -1."""
+DIGITS = {"1", "1.0", "true", "0", "0.0", "false"}
 ONE_HOT = "one column for each class"
 """The name of the column that is made of those with ones and zeros."""
 
@@ -31,27 +33,45 @@ class Guess(NamedTuple):
     note: str
 
 
-def guessed(columns: Mapping[str, Sequence[str]], roles: Roles, *, origin: str, likely_only: bool = False) -> Guess:
+def guessed(
+    columns: Mapping[str, Sequence[str]],
+    roles: Roles,
+    *,
+    origin: str,
+    likely_only: bool = False,
+    may_be_several: bool = False,
+) -> Guess:
     """The columns and roles of a list, with a class where one column can be it.
 
     Args:
         columns: cells by column.
         roles: with neither label nor class name; as they are, if no column can be the class.
         origin: the list, for messages.
-        likely_only: whether only `LIKELY` names count, for lists whose columns are remarks.
+        likely_only: whether only `LIKELY` names count, and columns of ones of which each row has at least one and most
+            have exactly one, for lists whose columns are remarks.
+        may_be_several: whether a row of two columns' classes is of ``dog|cat``, and not refused.
 
     Raises:
-        DataError: two columns that may be it, or a row that is not of exactly one class.
+        DataError: two columns that may be it.
+        SeveralClasses: a row that is not of exactly one class.
     """
     free = {name: cells for name, cells in columns.items() if name not in roles and name}
     likely = [name for name in free if folded(name) in LIKELY]
-    if not likely and not likely_only:
+    if not likely:
         one_hot = _one_hot(free)
-        likely = [name for name, cells in free.items() if _may_be_names(cells)]
-        if one_hot and (not likely or _is_one_of(one_hot)):
-            names = _names_of_ones(one_hot, origin=origin)
+        classes = _names_of_ones(one_hot)
+        n_single = sum(len(of_row) == 1 for of_row in classes)
+        if likely_only:
+            are_classes = bool(one_hot) and all(classes) and 2 * n_single > len(classes)
+        else:
+            likely = [name for name, cells in free.items() if name not in one_hot and _may_be_names(cells)]
+            are_classes = bool(one_hot) and (not likely or n_single == len(classes))
+            if are_classes and not may_be_several:
+                _check_one_each(classes, names=[*one_hot], origin=origin)
+        if are_classes:
             note = f"the class of a row is the column that holds its 1: {some([*one_hot])}"
-            return Guess({**columns, ONE_HOT: names}, roles._replace(label=ONE_HOT), note)
+            texts = ["|".join(of_row) for of_row in classes]
+            return Guess({**columns, ONE_HOT: texts}, roles._replace(label=ONE_HOT), note)
     if len(likely) > 1:
         # Where names and their numbers stand side by side, the names say more.
         with_names = [name for name in likely if not all(map(is_plain_number, free[name]))]
@@ -71,29 +91,32 @@ def _may_be_names(cells: Sequence[str]) -> bool:
 
 def _one_hot(columns: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
     """The columns of ones and zeros alone, if there are several."""
-    known = ONES | ZEROS
     found = {}
     for name, cells in columns.items():
-        if cells and {cell.lower() for cell in {*cells}} <= known:
+        different = {cell.lower() for cell in {*cells}}
+        # A column of one text throughout may be empty, or a remark, unless it is a number.
+        if different <= (ONES | ZEROS if different & ONES and len(different) > 1 else DIGITS):
             found[name] = cells
     return found if len(found) > 1 else {}
 
 
-def _is_one_of(one_hot: Mapping[str, Sequence[str]]) -> bool:
-    return all(sum(cell.lower() in ONES for cell in row) == 1 for row in zip(*one_hot.values(), strict=True))
-
-
-def _names_of_ones(one_hot: Mapping[str, Sequence[str]], *, origin: str) -> list[str]:
-    """The column of each row's one; DataError for a row with none or with two."""
+def _names_of_ones(one_hot: Mapping[str, Sequence[str]]) -> list[list[str]]:
+    """The columns of each row's ones."""
     names = [*one_hot]
-    found = []
-    for number, row in enumerate(zip(*one_hot.values(), strict=True), start=1):
-        of_row = [name for name, cell in zip(names, row, strict=True) if cell.lower() in ONES]
-        if len(of_row) != 1:
-            what = f"is of {len(of_row)} classes, {some(of_row)}" if of_row else "is of no class"
-            raise DataError(
-                f"{origin}, row {number:,} {what}: its columns of ones and zeros ({some(names)}) need exactly one 1; "
-                "remove the row, or add a column label"
-            )
-        found.append(of_row[0])
-    return found
+    classes = []
+    for row in zip(*one_hot.values(), strict=True):
+        classes.append([name for name, cell in zip(names, row, strict=True) if cell.lower() in ONES])
+    return classes
+
+
+def _check_one_each(classes: Sequence[Sequence[str]], *, names: Sequence[str], origin: str) -> None:
+    """Refuse rows of several classes, or of none."""
+    odd = [number for number, of_row in enumerate(classes) if len(of_row) != 1]
+    if not odd:
+        return
+    of_row = classes[odd[0]]
+    what = f"is of {len(of_row)} classes, {some(of_row)}" if of_row else "is of no class"
+    raise SeveralClasses(
+        f"{origin}, row {odd[0] + 1:,} {what}: its columns of ones and zeros ({some(names)}) need exactly one 1, and "
+        f"{len(odd):,} of {len(classes):,} rows have none or several; remove these, or add a column label"
+    )

@@ -1,14 +1,26 @@
-"""Whether the folders that are taken for classes are such: parts of a dataset, shards and copies of it are not."""
+"""Whether the folders that are taken for classes are such: parts, splits, shards and copies of a dataset are not."""
 
 import os
 import re
+import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from wsoup.base.errors import DataError
-from wsoup.base.folder_names import composed, key
+from wsoup.base.folder_names import composed
+from wsoup.datasets.boxes import boxes_line
+from wsoup.datasets.class_depth import A_FILE, ClassFolders, check_depth
+from wsoup.datasets.flat_names import proposal
+from wsoup.datasets.listing import some
+from wsoup.datasets.part_names import (
+    NO_CLASSES,
+    copied_from,
+    in_split,
+    is_date,
+    seems_no_class,
+    without_meaning,
+)
 from wsoup.datasets.shape import OF_PHOTOS
 from wsoup.datasets.walk import Contents, holds_photos_itself, subfolders
 
@@ -22,21 +34,6 @@ OF_SHARDS = {"", "shard", "part", "chunk", "batch", "bucket"}
 """Words before the number of a shard's folder."""
 BESIDE_SHARDS = (".parquet", "_stats.json", ".tar", ".json")
 """What img2dataset puts beside the folder of each shard, after the folder's name."""
-A_FILE = "name the classes in a file ({0}, a tab, class name on a line)"
-
-
-class _Class(NamedTuple):
-    """What the folders of one name hold, in all splits.
-
-    Attributes:
-        place: the first of them.
-        images: relative to the folders.
-        others: files that are no photos, by their ending.
-    """
-
-    place: Path
-    images: list[str]
-    others: Counter[str]
 
 
 def check_classes(found: Mapping[str, Mapping[str, Contents]], *, base: Path, folders: Mapping[str, Path]) -> None:
@@ -50,30 +47,70 @@ def check_classes(found: Mapping[str, Mapping[str, Contents]], *, base: Path, fo
     Raises:
         DataError: says which folders, and what to do.
     """
-    classes: dict[str, _Class] = {}
+    classes: dict[str, ClassFolders] = {}
     for split, of_split in found.items():
         for name, contents in of_split.items():
-            one = classes.setdefault(composed(name), _Class(folders[split] / name, [], Counter()))
+            one = classes.setdefault(composed(name), ClassFolders(folders[split] / name, [], Counter()))
             one.images.extend(contents.images)
             one.others.update(contents.others)
     _check_parts(classes, base=base)
+    _check_splits(classes, base=base)
     _check_shards(classes, base=base)
-    _check_depth(classes, base=base)
+    check_depth(classes, base=base)
+    _check_dates(classes, base=base)
+    _check_copied(classes)
 
 
-def _check_parts(classes: Mapping[str, _Class], *, base: Path) -> None:
+def _check_parts(classes: Mapping[str, ClassFolders], *, base: Path) -> None:
     """Refuse ``images/`` beside ``annotations/`` and the like, whether or not there are photos in the latter."""
     of_photos = [name for name in classes if name.casefold() in OF_PHOTOS]
     if not of_photos:
         return
     beside = [name for name in subfolders(base) if name.casefold() in BESIDE_PHOTOS]
     others = [name for name in classes if name.casefold() in BESIDE_PHOTOS] or beside
-    if others and {*classes} <= {*of_photos, *others}:
-        step = "write a list of the photos with their classes (docs/datasets.md)"
+    # Whatever else holds pictures beside ``JPEGImages/`` and boxes, such as ``SegmentationClass/``, is no class either.
+    if others and ({*classes} <= {*of_photos, *others} or boxes_line(base)):
         inner = innermost(classes[of_photos[0]].place)
-        if len(subfolders(inner)) > 1:
+        of_classes = [name for name in subfolders(inner) if in_split(name) is None]
+        step = proposal(inner) or boxes_line(base) or "write a list of the photos with their classes (docs/datasets.md)"
+        if len(of_classes) > 1:
             step = f"name {inner}"
         raise DataError(f"{base}: {of_photos[0]}/ and {others[0]}/ are parts of a dataset and not classes; {step}")
+
+
+def _check_splits(classes: Mapping[str, ClassFolders], *, base: Path) -> None:
+    """Refuse ``train/`` and ``test/`` with photos alone, and names that are those of a split and a class at once."""
+    plain: dict[str, str] = {}
+    by_class: dict[str, dict[str, str]] = {}
+    n_plain = 0
+    for name in classes:
+        named = in_split(name)
+        if named is None:
+            continue
+        if without_meaning(named.rest):
+            n_plain += 1
+            plain[named.split] = name
+        else:
+            by_class.setdefault("_".join(named.rest).casefold(), {})[named.split] = name
+    n_beside = sum(map(seems_no_class, classes))
+    if n_plain + n_beside == len(classes) and len(plain) > 1:
+        shown = " and ".join(f"{name}/" for name in plain.values())
+        step = boxes_line(base) or (
+            f"expected {base / min(plain.values())}/<class>/<image>, or a list of the photos with their classes "
+            "(docs/datasets.md)"
+        )
+        raise DataError(
+            f"{base}: {shown} hold photos and no class folders, so that nothing says which class a photo is of; {step}"
+        )
+    for of_class, names in by_class.items():
+        if len(names) > 1:
+            split, name = next(iter(names.items()))
+            shown = " and ".join(f"{name}/" for name in names.values())
+            raise DataError(
+                f"{base}: {shown} are named for a split and a class; put each class into a folder of its split (mkdir "
+                f"-p {split} && mv {shlex.quote(name)} {shlex.quote(f'{split}/{of_class}')}, and so on), or, if "
+                f"{name!r} is a class, {A_FILE.format(name)}"
+            )
 
 
 def innermost(folder: Path) -> Path:
@@ -85,7 +122,7 @@ def innermost(folder: Path) -> Path:
     return folder
 
 
-def _check_shards(classes: Mapping[str, _Class], *, base: Path) -> None:
+def _check_shards(classes: Mapping[str, ClassFolders], *, base: Path) -> None:
     """Refuse the numbered folders into which img2dataset and its like put photos as they come."""
     for name in classes:
         numbered = NUMBERED.match(name)
@@ -108,70 +145,30 @@ def _check_shards(classes: Mapping[str, _Class], *, base: Path) -> None:
         )
 
 
-def _check_depth(classes: Mapping[str, _Class], *, base: Path) -> None:
-    """Refuse photos that lie two folders deep, if the inner folders may be the classes."""
-    n_photos = sum(len(one.images) for one in classes.values())
-    n_nested = sum(path.count("/") > 0 for one in classes.values() for path in one.images)
-    if len(classes) < 2 or 2 * n_nested <= n_photos:
-        return
-    _check_copies(classes, base=base)
-    inner = {name: _first_folders(one.images) for name, one in classes.items()}
-    different = set().union(*inner.values())
-    shared = {name for name in different if sum(name in folders for folders in inner.values()) > 1}
-    if len(different) < 2 or 2 * len(shared) >= len(different):
-        return
-    holding = [name for name in classes if inner[name]]
-    shown = ", ".join(f"{name}/{min(inner[name])}/" for name in holding[:3])
-    raise DataError(
-        f"{base}: photos lie two folders deep, as in {shown}, so it is not clear which folders are the classes; put "
-        f"each class's photos into one folder, or, if {holding[0]!r} is a class, {A_FILE.format(holding[0])}"
-    )
+def _check_dates(classes: Mapping[str, ClassFolders], *, base: Path) -> None:
+    """Refuse folders that say when photos were taken, and parts into which these were cut."""
+    for what, are_such in (("dates", is_date), ("parts of a dataset", NO_CLASSES.fullmatch)):
+        if len(classes) > 1 and all(map(are_such, classes)):
+            first = next(iter(classes))
+            raise DataError(
+                f"{base}: its folders are {what} and not classes, {some([*classes])}; put each class's photos into one "
+                f"folder, write a list of the photos with their classes (docs/datasets.md), or, if {first!r} is a "
+                f"class, {A_FILE.format(first)}"
+            )
 
 
-def _check_copies(classes: Mapping[str, _Class], *, base: Path) -> None:
-    """Refuse folds or copies of one dataset: folders each of which holds two or more folders that others hold, too."""
-    branches = {name: _branches(one.images) for name, one in classes.items()}
-    count = Counter(fold for of_class in branches.values() for fold in of_class)
-    if any(sum(count[fold] > 1 for fold in of_class) < 2 for of_class in branches.values()):
-        return
-    first, second, *_ = classes
-    folds = sorted(fold for fold in branches[first] if count[fold] > 1)
-    shown = " and ".join(f"{branches[first][fold]}/" for fold in folds[:2])
-    raise DataError(
-        f"{base}: {first}/ and {second}/ hold the same folders, such as {shown}, so it is not clear which folders are "
-        f"the classes; name one of them ({classes[first].place}), put each class's photos into one folder, or, if "
-        f"{first!r} is a class, {A_FILE.format(first)}"
-    )
+def _check_copied(classes: Mapping[str, ClassFolders]) -> None:
+    """Refuse ``cat (1)/`` and ``cat - Copy/`` beside ``cat/``."""
+    for name, one in classes.items():
+        first = copied_from(name)
+        if first in classes:
+            raise DataError(
+                f"{str(one.place)!r} has the name of a copy of {first!r}, so that both may be one class; merge them, "
+                f"move the copy elsewhere, or, if {name!r} is a class, {A_FILE.format(name)}"
+            )
 
 
-def _branches(paths: Sequence[str]) -> dict[str, str]:
-    """The folders at the first depth at which there are several, by their `key`; none if there is one at each."""
-    nested = [path.split("/")[:-1] for path in paths if "/" in path]
-    while nested:
-        names = {folders[0] for folders in nested}
-        if len(names) > 1:
-            return {key(name): name for name in names}
-        nested = [folders[1:] for folders in nested if len(folders) > 1]
-    return {}
-
-
-def nested_classes(images_of: Mapping[str, Sequence[str]]) -> str:
-    """A line on photos in folders of class folders, which count to the class; "" if there are none."""
-    nested = {}
-    for name, paths in images_of.items():
-        n_photos = sum("/" in path for path in paths)
-        if n_photos:
-            nested[name] = n_photos
-    if not nested:
-        return ""
-    name = next(iter(nested))
-    folder = min(_first_folders(images_of[name]))
-    return (
-        f"{len(nested):,} of {len(images_of):,} class folders hold folders, whose {sum(nested.values()):,} photos "
-        f"count to the class: {name}/{folder}/ to {name!r}"
-    )
-
-
-def _first_folders(paths: Sequence[str]) -> set[str]:
-    """Names of the folders directly below a class folder that hold photos."""
-    return {path.partition("/")[0] for path in paths if "/" in path}
+def no_classes_line(names: Iterable[str]) -> str:
+    """A line on class folders that are called like what lies beside classes; "" if there are none."""
+    odd = [name for name in names if seems_no_class(name)]
+    return f"taken for classes, move them elsewhere if they are none: {some(odd)}" if odd else ""

@@ -14,16 +14,14 @@ from collections.abc import Collection
 from pathlib import Path
 
 from wsoup.base.errors import DataError, MissingError, ParamsError
+from wsoup.datasets.class_lines import names_of, read_class_names, stripped_lines
 from wsoup.datasets.listing import Label, ListedImage, Listing, listing_of, read_json_as, relative
 from wsoup.datasets.paper import PAPER, PaperDataset
 from wsoup.datasets.walk import (
     SPLIT_FOLDERS,
     list_split,
-    names_of,
     prefix_of,
-    read_class_names,
     require_folder,
-    stripped_lines,
     subfolders,
 )
 

@@ -16,7 +16,10 @@ from pathlib import Path
 from wsoup.base.errors import DataError
 from wsoup.base.folder_names import alike, composed, forms_line
 from wsoup.core.prompts import clean_class_name
+from wsoup.datasets.boxes import boxes_line
 from wsoup.datasets.class_folders import check_classes, innermost
+from wsoup.datasets.class_lines import names_of, read_class_names
+from wsoup.datasets.containers import containers_line
 from wsoup.datasets.flat_names import proposal
 from wsoup.datasets.listing import Listing, some
 from wsoup.datasets.names_file import of_folders
@@ -27,9 +30,7 @@ from wsoup.datasets.walk import (
     Contents,
     contents_of,
     has_photos,
-    names_of,
     prefix_of,
-    read_class_names,
     split_of_folders,
     subfolders,
 )
@@ -138,6 +139,10 @@ def check_several(listing: Listing, *, wanted: Collection[str]) -> None:
         if inner != place and proposal(inner):
             deeper = f"; {proposal(inner)}"
             break
+        deeper = boxes_line(Path(listing.root)) or (
+            "if a file names the classes of its photos, write a list of these (docs/datasets.md)"
+        )
+        deeper = f"; {deeper}"
     raise DataError(
         f"{listing.root} has one class, {listing.class_names[0]!r}; photos are told apart between two or more{deeper}"
     )
@@ -165,7 +170,9 @@ def _wanted_folders(shape: Shape, *, wanted: Collection[str]) -> Mapping[str, Pa
         if not shape.splits and {*top} <= {*SPLIT_FOLDERS} and name in top:
             flat = shape.base / name
         if flat is not None and name in wanted:
-            raise DataError(f"{flat} has no class folders; expected {flat}/<class>/<image>")
+            held = containers_line(flat)
+            more = f" ({held})" if held else ""
+            raise DataError(f"{flat} has no class folders; expected {flat}/<class>/<image>{more}")
     of_split = shape.holders
     # If none of the wanted splits is there, all are listed, so that the caller's error can name them.
     return {name: folder for name, folder in of_split.items() if name in wanted} or of_split
@@ -203,9 +210,12 @@ def _no_classes(base: Path, *, folders: Mapping[str, Path], found: Found) -> Dat
             f"no class folder of {base} holds an image: {len(broken):,} files are links that lead nowhere, such as "
             f"{broken[0]}; fetch what they stand for (git annex get, dvc pull), or copy the photos themselves"
         )
+    held = containers_line(base)
+    if held:
+        return DataError(f"{base} has no class folders with photos; {held}")
     if empty:
         return DataError(f"no class folder of {base} holds an image ({some(empty)}); add {expected()} files")
-    proposed = proposal(base)
+    proposed = proposal(base) or boxes_line(base)
     if proposed:
         return DataError(f"{base} has no class folders; {proposed}")
     return DataError(

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from wsoup.base.errors import DataError
-from wsoup.datasets.left_out import files_in
 from wsoup.datasets.listing import some
 from wsoup.datasets.photo_files import is_photo
+from wsoup.datasets.walk import files_in
 from wsoup.disk.files import shown
 
 

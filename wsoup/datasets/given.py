@@ -5,13 +5,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from wsoup.base.errors import MissingError
 from wsoup.datasets import division, hub, listed_folder, webdataset
 from wsoup.datasets.division import Sides
+from wsoup.datasets.found_files import found_below
 from wsoup.datasets.layouts import listed_by_layout
 from wsoup.datasets.listing import Listing, split_name, validated
 from wsoup.datasets.lists import is_list, read_cells
 from wsoup.datasets.tables import splits_of
-from wsoup.datasets.walk import SPLIT_FOLDERS, subfolders
+from wsoup.datasets.walk import SPLIT_FOLDERS, names_in, subfolders
+from wsoup.disk.files import shown
 from wsoup.params.inputs import DatasetParams
 
 
@@ -64,7 +67,8 @@ def given(images: str, *, fraction: float | None, classes: str | None) -> Given:
         classes: a file of class names, or None.
 
     Raises:
-        MissingError, DataError: as the layout's reader; no images to learn from; a fraction though there are splits.
+        MissingError, DataError: as the layout's reader; no images to learn from; a fraction though there are splits; a
+            list whose first file is missing.
     """
     place = Path(images).resolve()
     # DVC watches the list alone: its folder may hold much else.
@@ -84,19 +88,43 @@ def given(images: str, *, fraction: float | None, classes: str | None) -> Given:
     if templates is not None:
         section["templates"] = str(templates)
     params = DatasetParams.model_validate({"role": "source", "template": "{}", **section})
-    return Given(section, sides, validated(listed_by_layout("images", params=params)))
+    listing = validated(listed_by_layout("images", params=params))
+    if section["layout"] == "listed" or place.is_file():
+        _check_there(listing)
+    return Given(section, sides, listing)
+
+
+def _check_there(listing: Listing) -> None:
+    """Refuse a list whose first file is missing: most often all lie elsewhere, or are called otherwise."""
+    paths = [path for split in listing.splits.values() for path in split.paths]
+    first = Path(listing.root, paths[0])
+    # A picture that a Parquet file holds lies below that file.
+    if os.path.lexists(first) or any(parent.is_file() for parent in first.parents):
+        return
+    n_missing = sum(not os.path.lexists(Path(listing.root, path)) for path in paths)
+    like = ""
+    if first.parent.is_dir():
+        alike = [name for name in names_in(first.parent) if Path(name).stem.casefold() == first.stem.casefold()]
+        like = f" (there is {shown(alike[0])})" if alike else ""
+    raise MissingError(
+        f"{listing.origin}: {n_missing:,} of {len(paths):,} listed files are not there; the first, "
+        f"{shown(paths[0])!r}, was looked for at {shown(str(first))}{like}, and by its name below {listing.root}: "
+        "correct the paths, which are relative to that folder, or move the list"
+    )
 
 
 def _root_of(file: Path) -> Path:
-    """The folder that a list's paths are relative to: its own, or one beside that, as PACS has it."""
+    """The folder that a list's paths are relative to: its own, or one beside that, as PACS and COCO have it."""
     cells = read_cells(file)
     first = cells.paths[0] if cells.paths and cells.roles.path is not None else ""
-    if not first or os.path.isabs(first) or ".." in Path(first).parts or "/" not in first:
+    if not first or os.path.isabs(first) or ".." in Path(first).parts:
         return file.parent
-    if (file.parent / first).exists():
+    is_below = (file.parent / first).exists() or found_below(str(file.parent), [first], origin=cells.origin)[1]
+    if is_below:
         return file.parent
     beside = [file.parent.parent, *(file.parent.parent / name for name in subfolders(file.parent.parent))]
-    return next((folder for folder in beside if (folder / first).is_file()), file.parent)
+    # A file of that name may be another dataset's, so all must be there.
+    return next((folder for folder in beside if all((folder / path).is_file() for path in cells.paths)), file.parent)
 
 
 def _splits(place: Path, *, layout: str) -> list[str]:

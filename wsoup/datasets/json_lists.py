@@ -7,19 +7,23 @@ from pathlib import Path
 from typing import Any
 
 from wsoup.base.errors import DataError
-from wsoup.datasets.cells import EXPECTED, Cells, no_path, roles_of
+from wsoup.datasets.cells import CLASS_NAMES, EXPECTED, Cells, SeveralClasses, folded, no_path, roles_of
+from wsoup.datasets.class_columns import LIKELY
 from wsoup.datasets.listing import some
+from wsoup.datasets.photo_files import IMAGE_SUFFIXES, ending
 from wsoup.disk.files import read_text, shown
 
 FORMS = (
-    "objects with a path and a label, {file: class}, COCO's images, annotations and categories, or FiftyOne's labels"
+    "objects with a path and a label, {file: class}, {class: files}, COCO's images, annotations and categories, or "
+    "FiftyOne's labels"
 )
 COLUMNS = ("path", "label")
+LABELS = ("label", "class")
 LONGEST_NUMBER = 100
 """Digits; Python reads 4,300."""
 
 
-def read_json_cells(path: Path) -> Cells:
+def read_json_cells(path: Path, *, may_be_several: bool = False) -> Cells:
     """Read a .json, .jsonl or .ndjson file; raises as `wsoup.datasets.lists.read_cells`."""
     origin = str(path)
     if path.suffix.lower() != ".json":
@@ -31,11 +35,13 @@ def read_json_cells(path: Path) -> Cells:
     if isinstance(held, list):
         return _of_objects(held, origin=origin)
     if isinstance(held, dict) and {"images", "annotations", "categories"} <= held.keys():
-        return _of_form(_coco, held, origin=origin)
+        return _of_form(_coco, held, origin=origin, may_be_several=may_be_several)
     if isinstance(held, dict) and isinstance(held.get("labels"), dict):
-        return _of_form(_fiftyone, held, origin=origin)
+        return _of_form(_fiftyone, held, origin=origin, may_be_several=may_be_several)
     if isinstance(held, dict) and held and all(isinstance(value, str | int) for value in held.values()):
         return _cells({name: _text(value) for name, value in held.items()}, origin=origin)
+    if isinstance(held, dict) and any(held.values()) and all(map(_is_of_texts, held.values())):
+        return _of_form(_maps_of_lists, held, origin=origin, may_be_several=may_be_several)
     raise DataError(f"{origin} is no list of images; expected {FORMS}")
 
 
@@ -88,12 +94,14 @@ def _text(value: object) -> str:
 
 
 def _of_objects(rows: Sequence[object], *, origin: str) -> Cells:
-    """A list with an object for each image; what is no text or number in one is not read."""
+    """A list with an object for each image; what is no text or number in one is not read, but for lists of classes."""
     columns: dict[str, list[str]] = {}
     for number, row in enumerate(rows):
         if not isinstance(row, dict):
             raise DataError(f"{origin}, row {number + 1:,} is not an object; expected {EXPECTED}")
         for name, value in row.items():
+            if isinstance(value, list) and folded(name) in (*LABELS, *CLASS_NAMES, *LIKELY):
+                value = json.dumps(value, ensure_ascii=False)
             if not isinstance(value, dict | list):
                 cells = columns.setdefault(name, [])
                 cells += [""] * (number - len(cells))
@@ -113,43 +121,48 @@ def _cells(class_of: Mapping[str, str], *, origin: str, notes: Sequence[str] = (
     return Cells(origin, columns, columns["path"], roles_of(columns, origin=origin), notes=notes)
 
 
-Form = Callable[[Mapping[str, Any], str], Cells]
+Form = Callable[[Mapping[str, Any], str], tuple[Mapping[str, Sequence[str]], list[str]]]
+"""From what a file holds, and its name, to the classes of each image, and lines about these."""
 
 
-def _of_form(form: Form, held: Mapping[str, Any], *, origin: str) -> Cells:
+def _of_form(form: Form, held: Mapping[str, Any], *, origin: str, may_be_several: bool) -> Cells:
     """A list in a form whose parts may be missing."""
     try:
-        return form(held, origin)
+        classes_of, notes = form(held, origin)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         if isinstance(error, DataError):
             raise
         raise DataError(
             f"{origin}: a part of its form is missing or of another kind ({error!r}); expected {FORMS}"
         ) from None
+    several = [file for file, classes in classes_of.items() if len(classes) > 1]
+    if several and not may_be_several:
+        classes = classes_of[several[0]]
+        raise SeveralClasses(
+            f"{origin}: {len(several):,} of {len(classes_of):,} images are of several classes, such as "
+            f"{shown(several[0])!r} of {len(classes)}, {some(classes)}; images of one class each are read: leave these "
+            "out, or crop them"
+        )
+    return _cells({file: "|".join(classes) for file, classes in classes_of.items()}, origin=origin, notes=notes)
 
 
-def _coco(held: Mapping[str, Any], origin: str) -> Cells:
-    """COCO's form, in which each image has annotations of one category."""
+def _coco(held: Mapping[str, Any], origin: str) -> tuple[dict[str, list[str]], list[str]]:
+    """COCO's form: the categories of each image's annotations."""
     name_of = _names_by_id(held["categories"], name="name", what="category", origin=origin)
     file_of = _names_by_id(held["images"], name="file_name", what="image", origin=origin)
     classes_of = _classes_by_image(held["annotations"], name_of, origin=origin)
-    class_of: dict[str, str] = {}
+    names_of: dict[str, list[str]] = {}
     without = []
     for image, file in file_of.items():
         names = sorted(classes_of.get(image, ()))
-        if len(names) > 1:
-            raise DataError(
-                f"{origin}: image {shown(file)!r} has annotations of {len(names)} categories, {some(names)}; images "
-                "of one class each are read: leave it out, or crop it"
-            )
         if not names:
             without.append(file)
-        elif class_of.setdefault(file, names[0]) != names[0]:
+        elif names_of.setdefault(file, names) != names:
             raise DataError(
-                f"{origin}: image {shown(file)!r} has two ids, of {class_of[file]!r} and {names[0]!r}; keep one"
+                f"{origin}: image {shown(file)!r} has two ids, of {some(names_of[file])} and {some(names)}; keep one"
             )
     unlisted = [image for image in classes_of if image not in file_of]
-    if unlisted and not class_of:
+    if unlisted and not names_of:
         raise DataError(
             f"{origin}: annotations are of image ids {some(unlisted)}, and images have others, {some([*file_of])}; "
             "write the ids of both in one way"
@@ -159,7 +172,7 @@ def _coco(held: Mapping[str, Any], origin: str) -> Cells:
         notes.append(f"left out, without annotation: {len(without):,} images, such as {shown(without[0])}")
     if unlisted:
         notes.append(f"left out, annotated but not among the images: {len(unlisted):,} image ids, {some(unlisted)}")
-    return _cells(class_of, origin=origin, notes=[note for note in notes if note])
+    return names_of, [note for note in notes if note]
 
 
 def _names_by_id(listed: Sequence[Mapping[str, Any]], *, name: str, what: str, origin: str) -> dict[object, str]:
@@ -197,15 +210,33 @@ def _shared_names(name_of: Mapping[object, str]) -> str:
     return f"read as one class though listed as several categories: {some(shared)}" if shared else ""
 
 
-def _fiftyone(held: Mapping[str, Any], origin: str) -> Cells:
+def _is_of_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+def _maps_of_lists(held: Mapping[str, Any], origin: str) -> tuple[dict[str, list[str]], list[str]]:
+    """The classes of each file, or the files of each class."""
+    first = next((each for value in held.values() for each in value), "")
+    if ending(first) not in IMAGE_SUFFIXES:
+        return {file: [*dict.fromkeys(map(_text, classes))] for file, classes in held.items()}, []
+    classes_of: dict[str, list[str]] = {}
+    for name, files in held.items():
+        for file in files:
+            of_file = classes_of.setdefault(file, [])
+            of_file += [name] if name not in of_file else []
+    return classes_of, []
+
+
+def _fiftyone(held: Mapping[str, Any], origin: str) -> tuple[dict[str, list[str]], list[str]]:
     """FiftyOne's form: the class, or its position in ``classes``, by the file's name without ending."""
-    classes = held.get("classes") or []
-    class_of = {}
+    named = held.get("classes") or []
+    classes_of: dict[str, list[str]] = {}
     for file, label in held["labels"].items():
-        one = label[0] if isinstance(label, list) and len(label) == 1 else label
-        if isinstance(one, dict):
-            one = one["label"]
-        if isinstance(one, list):
-            raise DataError(f"{origin}: {shown(file)!r} has {len(one)} labels; images of one class each are read")
-        class_of[file] = classes[one] if isinstance(one, int) and classes else _text(one)
-    return _cells(class_of, origin=origin)
+        classes_of[file] = []
+        for each in label if isinstance(label, list) else [label]:
+            one = each["label"] if isinstance(each, dict) else each
+            name = named[one] if isinstance(one, int) and named else _text(one)
+            # Boxes of one class are one class.
+            if name not in classes_of[file]:
+                classes_of[file].append(name)
+    return classes_of, []

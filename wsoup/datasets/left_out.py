@@ -6,15 +6,16 @@ The same holds of class folders without photos, and of links that lead nowhere.
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from wsoup.base.folder_names import composed
-from wsoup.datasets.class_folders import nested_classes
+from wsoup.datasets.class_depth import nested_classes
+from wsoup.datasets.class_folders import no_classes_line
 from wsoup.datasets.listing import some
 from wsoup.datasets.photo_files import TO_CONVERT, ending, is_hidden, is_photo, is_unfinished
 from wsoup.datasets.shape import Shape, shape_of
-from wsoup.datasets.walk import broken_links, contents_of, subfolders
+from wsoup.datasets.walk import broken_links, contents_of, files_in, subfolders
 from wsoup.disk.files import shown
 
 MOST_ENDINGS = 8
@@ -54,9 +55,8 @@ def left_out(root: str) -> list[str]:
         example = shown(outside[0])
         lines.append(f"left out, move them into class folders: {len(outside)} beside them, such as {example}")
     lines += _without_classes(shape) + _beside(shape)
-    nested = nested_classes({name: photos for name, photos in photos_of.items() if photos})
-    if nested:
-        lines.append(nested)
+    with_photos = {name: photos for name, photos in photos_of.items() if photos}
+    lines += [line for line in (nested_classes(with_photos), no_classes_line(with_photos)) if line]
     return lines
 
 
@@ -103,22 +103,6 @@ def _counted(group: Mapping[str, int]) -> str:
         n_more = sum([*group.values()][MOST_ENDINGS:])
         texts[MOST_ENDINGS:] = [f"{n_more} with {len(texts) - MOST_ENDINGS} other endings"]
     return ", ".join(texts)
-
-
-def files_in(folder: str) -> Iterator[str]:
-    """Files in a folder and its subfolders, except hidden ones, in the order of names."""
-    seen: set[str] = set()
-    for place, folders, names in os.walk(folder, followlinks=True):
-        folders[:] = sorted(name for name in folders if not is_hidden(name))
-        real = os.path.realpath(place)
-        # A link to a parent folder would never end.
-        if real in seen:
-            folders.clear()
-            continue
-        seen.add(real)
-        for name in sorted(names):
-            if not is_hidden(name):
-                yield os.path.join(place, name)
 
 
 def _pictures_in(folder: Path) -> list[str]:

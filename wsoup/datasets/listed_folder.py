@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from wsoup.base.errors import DataError, WsoupError
-from wsoup.datasets import folder
+from wsoup.datasets import cub, folder
 from wsoup.datasets.cells import Cells
 from wsoup.datasets.found_files import found_below
 from wsoup.datasets.listing import Listing, relative, some
@@ -86,7 +86,9 @@ def _candidates(place: Path) -> list[Path]:
         for entry in entries:
             path = Path(entry.path)
             is_of_split = path.suffix.lower() == ".txt" and bool(named_alike(path)[1])
-            if path.suffix.lower() in SUFFIXES or is_of_split:
+            # One of the lists of a release stands for all.
+            is_images = path.name == cub.IMAGES and cub.is_of_cub(path)
+            if path.suffix.lower() in SUFFIXES or (is_of_split and not cub.is_of_cub(path)) or is_images:
                 paths.append(path)
     if len(paths) > MOST_LISTS:
         return []
@@ -95,9 +97,9 @@ def _candidates(place: Path) -> list[Path]:
 
 
 def _says_classes(path: Path) -> bool:
-    """Whether a list names images that are there, and their classes."""
+    """Whether a list names images that are there, and their classes, of which an image may have several."""
     try:
-        cells = read_cells(path)
+        cells = read_cells(path, may_be_several=True)
         first = [relative(image, origin=cells.origin) for image in cells.paths[:1]]
         found, _ = found_below(str(path.parent), first, origin=cells.origin)
     except WsoupError:
@@ -127,16 +129,16 @@ def splits_in(root: str) -> list[str]:
     return [split for split in SPLIT_FOLDERS if split in {*splits}]
 
 
-def read_all(root: str, *, wanted: Collection[str]) -> tuple[Cells, list[str]]:
-    """The rows of all lists with their files below the root, and the split of each row."""
+def read_all(root: str, *, wanted: Collection[str], may_be_several: bool = False) -> tuple[Cells, list[str]]:
+    """The rows of all lists with their files below the root, and the split of each row; raises as `read_cells`."""
     base = require_folder(root)
     lists = _lists(base)
     if not lists:
         raise DataError(f"{root} has no class folders and no list of images with classes; write one (docs/datasets.md)")
     if [*lists] == [""]:
-        cells = read_cells(lists[""])
+        cells = read_cells(lists[""], may_be_several=may_be_several)
         return cells, splits_of(cells, wanted=wanted)
-    parts = {split: read_cells(path) for split, path in lists.items()}
+    parts = {split: read_cells(path, may_be_several=may_be_several) for split, path in lists.items()}
     return _joined(parts, base=base), [split for split, part in parts.items() for _ in part.paths]
 
 

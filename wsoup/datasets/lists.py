@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from wsoup.base.errors import DataError, MissingError
+from wsoup.datasets.boxes import one_row_each
 from wsoup.datasets.cells import IDS, OF_AN_ANSWER, Cells, folded, has_numbers, read_text_cells
 from wsoup.datasets.class_columns import guessed
+from wsoup.datasets.cub import is_of_cub, read_cub
 from wsoup.datasets.json_lists import read_json_cells
+from wsoup.datasets.label_cells import one_class_each
 from wsoup.datasets.split_lists import is_split_list, read_split_lists
 from wsoup.disk.files import read_text
 
@@ -22,26 +25,32 @@ LARGEST_MAP = 1 << 20
 def is_list(place: str) -> bool:
     """Whether a file is a list, by its ending; a text file, by its first line."""
     path = Path(place)
-    return path.suffix.lower() in SUFFIXES or (path.suffix.lower() == ".txt" and is_split_list(path))
+    if path.suffix.lower() == ".txt":
+        return is_of_cub(path) or is_split_list(path)
+    return path.suffix.lower() in SUFFIXES
 
 
-def read_cells(path: Path, *, remarks: bool = False) -> Cells:
+def read_cells(path: Path, *, remarks: bool = False, may_be_several: bool = False) -> Cells:
     """Read a list.
 
     Args:
         path: the file.
         remarks: whether its columns may be remarks, so that none is taken for the class by its texts alone.
+        may_be_several: whether a photo may be of several classes, whose names are one text then; else it is refused.
 
     Raises:
         MissingError: no such file.
         DataError: another kind of file, no header or no rows, a column that is missing or there twice, two that may be
             the class, a row longer than the header, or a file that is damaged or would unpack to too much.
+        SeveralClasses: photos of several classes.
     """
     if not path.is_file():
         raise MissingError(f"{path} does not exist; name a list of images")
     suffix = path.suffix.lower()
     if not is_list(str(path)):
         raise DataError(f"{path}: expected a .csv, .tsv or .parquet file, or {', '.join(JSON)}")
+    if is_of_cub(path):
+        return read_cub(path.parent)
     if suffix == ".txt":
         return read_split_lists(path)
     if suffix == ".parquet":
@@ -50,13 +59,17 @@ def read_cells(path: Path, *, remarks: bool = False) -> Cells:
 
         cells = read_parquet(path)
     elif suffix in JSON:
-        cells = read_json_cells(path)
+        cells = read_json_cells(path, may_be_several=may_be_several)
     else:
         cells = read_text_cells(path)
-    return _with_names(_with_classes(cells, remarks=remarks), path=path)
+    cells = _with_classes(cells, remarks=remarks, may_be_several=may_be_several)
+    # A row of several classes is refused as such, before rows of boxes are joined.
+    cells = one_class_each(cells, may_be_several=may_be_several)
+    cells = one_row_each(cells, may_be_several=may_be_several, keep_rows=remarks)
+    return _with_names(cells, path=path)
 
 
-def _with_classes(cells: Cells, *, remarks: bool) -> Cells:
+def _with_classes(cells: Cells, *, remarks: bool, may_be_several: bool) -> Cells:
     """The list with its class, if no column is called so and one can be it; with a line on what was taken."""
     notes = [*cells.notes]
     roles = cells.roles
@@ -65,9 +78,9 @@ def _with_classes(cells: Cells, *, remarks: bool) -> Cells:
     is_answer = {folded(name) for name in cells.columns} >= OF_AN_ANSWER
     if roles.label is not None or roles.class_name is not None or is_answer:
         return dataclasses.replace(cells, notes=notes)
-    guess = guessed(cells.columns, roles, origin=cells.origin, likely_only=remarks)
+    guess = guessed(cells.columns, roles, origin=cells.origin, likely_only=remarks, may_be_several=may_be_several)
     notes += [guess.note] if guess.note else []
-    return dataclasses.replace(cells, columns=guess.columns, roles=guess.roles, notes=notes)
+    return dataclasses.replace(cells, columns=guess.columns, roles=guess.roles, notes=notes, written=cells.columns)
 
 
 def _with_names(cells: Cells, *, path: Path) -> Cells:

@@ -35,6 +35,7 @@ WORDS = {
     "testset": "test",
 }
 """Words for a split, in lower case, and our name of it."""
+NUMBERED_SPLIT = re.compile(r"(?P<word>[A-Za-z]+)[\s_.-]*\d+")
 WITHOUT_MEANING = {"set", "data", "dataset", "split", "images", "image", "imgs", "img", "photos", "pictures"}
 """Words beside them that say nothing."""
 OF_PHOTOS = {"images", "image", "imgs", "img", "jpegimages", "photos", "pictures", "jpg", "jpeg"}
@@ -112,7 +113,21 @@ def shape_of(root: str | Path) -> Shape:
     if not splits:
         return Shape(base, {}, {}, ())
     used = {folder.relative_to(base).parts[0] for folder in [*splits.values(), *without_classes.values()]}
-    return Shape(base, splits, without_classes, [name for name in top if name not in used])
+    beside = [name for name in top if name not in used]
+    _check_numbered(base, beside=beside, splits=splits)
+    return Shape(base, splits, without_classes, beside)
+
+
+def _check_numbered(base: Path, *, beside: Sequence[str], splits: Mapping[str, Path]) -> None:
+    """Refuse ``train_1/`` and ``train_2/`` beside ``test/``, which would be left out."""
+    for name in beside:
+        found = NUMBERED_SPLIT.fullmatch(name)
+        split = WORDS.get(found["word"].casefold()) if found else None
+        if split is not None and split not in splits and subfolders(base / name):
+            raise DataError(
+                f"{base / name} would be a part of split {split!r}, which has no folder of its own; merge its parts "
+                f"into {base / split}"
+            )
 
 
 def _check_links(base: Path, *, top: Sequence[str]) -> None:

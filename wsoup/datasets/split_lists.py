@@ -69,7 +69,10 @@ def read_split_lists(file: Path) -> Cells:
     }
     for i, name in enumerate(columns["class_name"]):
         if not name:
-            raise DataError(f"{file}: {shown(columns['path'][i])!r} lies in no folder, which would name its class")
+            raise DataError(
+                f"{file}: {shown(columns['path'][i])!r} lies in no folder, which would name its class; write a CSV "
+                "with the columns path and label, and give the classes' names as a file"
+            )
     said = ", ".join(f"{path.name} is {split}" for split, path in lists.items())
     notes = [f"{said}; the folder of an image is its class", *_in_both(columns)]
     return Cells(str(file), columns, columns["path"], Roles("path", "label", "class_name", "split"), (), notes)

@@ -14,6 +14,7 @@ from wsoup.base import remote
 from wsoup.base.errors import DataError, MissingError
 from wsoup.base.folder_names import forms_line
 from wsoup.datasets.cells import Cells, folded
+from wsoup.datasets.class_columns import ONE_HOT
 from wsoup.datasets.found_files import found_below
 from wsoup.datasets.list_classes import classes_of
 from wsoup.datasets.listing import Listing, in_splits, relative, some, split_name
@@ -23,6 +24,10 @@ from wsoup.datasets.walk import SPLIT_FOLDERS, require_folder
 
 OF_THE_HUB = re.compile(r"^(train|validation|valid|val|dev|test)(-\d+-of-\d+)?\.parquet$", re.IGNORECASE)
 """How the hub names a Parquet file of one split."""
+YES_IF_OF = re.compile(r"(is|in|for)?_?(train|training|trainset|test|testing|testset|val|valid|validation)"
+    r"(_?(set|image|img|split|sample))?$")  # fmt: skip
+"""Columns, folded, that say by yes or no whether a photo is of a split."""
+YES_OR_NO = {"0", "1", "0.0", "1.0", "true", "false", "yes", "no", "t", "f", "y", "n"}
 LIKE_SPLITS = ("set", "subset", "partition", "phase", "fold", "usage", "splits", "data_set", "dataset")
 """Columns that often hold splits."""
 
@@ -137,6 +142,13 @@ def splits_of(cells: Cells, *, wanted: Collection[str]) -> list[str]:
 def _check_no_other_splits(cells: Cells) -> None:
     """Refuse a column of splits by another name: all its training images would be tested on."""
     for column, texts in cells.columns.items():
+        # One of the columns of ones is a class, of vehicles perhaps.
+        is_class = cells.roles.label == ONE_HOT
+        if not is_class and YES_IF_OF.match(folded(column)) and {text.lower() for text in {*texts}} <= YES_OR_NO:
+            raise DataError(
+                f"{cells.origin}: column {column!r} says which photos are of a split; make a column split of it, with "
+                "train and test in its rows, or, if it says something else, rename it"
+            )
         if folded(column) in LIKE_SPLITS:
             splits = {split_name(text) for text in texts if text}
             if splits and splits <= {*SPLIT_FOLDERS}:

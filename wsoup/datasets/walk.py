@@ -1,4 +1,4 @@
-"""Folders of images and text files of class names, as several layouts read them."""
+"""What lies in a folder and below it, as several layouts read folders of images."""
 
 import os
 from collections import Counter
@@ -9,10 +9,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from wsoup.base.errors import DataError, MissingError
-from wsoup.core.prompts import clean_class_name
-from wsoup.datasets.listing import Split, some
+from wsoup.datasets.listing import Split
 from wsoup.datasets.photo_files import IMAGE_SUFFIXES, ending, is_hidden, is_photo
-from wsoup.disk.files import read_text, reason_of, regular_file, shown
+from wsoup.disk.files import reason_of, regular_file, shown
 
 SPLIT_FOLDERS = ("train", "val", "test")
 MAX_DEPTH = 32
@@ -29,7 +28,19 @@ def require_folder(root: str | Path) -> Path:
 def require_photos(root: str) -> None:
     """Raise MissingError for what is not a folder."""
     if not os.path.isdir(root):
-        raise MissingError(f"{root} is not a folder; give one of {root}/<class>/<image>")
+        raise MissingError(f"{root} is not a folder; give one of {root}/<class>/<image>{_instead(root)}")
+
+
+def _instead(file: str) -> str:
+    """What to do with a file that is no list."""
+    kind = ending(file)
+    if kind in (".xlsx", ".xls", ".ods", ".numbers"):
+        return ", or save the table as CSV UTF-8, with the columns path and label"
+    if kind in (".zip", ".gz", ".tgz", ".bz2", ".xz", ".7z", ".rar"):
+        return ": unpack it, and name what was in it"
+    if kind in (".txt", ".dat", ".xml", ".mat"):
+        return ", or a list that is read: CSV with the columns path and label, JSON, Parquet (docs/datasets.md)"
+    return ""
 
 
 def subfolders(folder: Path) -> list[str]:
@@ -40,6 +51,120 @@ def subfolders(folder: Path) -> list[str]:
 def names_in(folder: Path) -> list[str]:
     """Sorted names of all that lies in a folder, without hidden ones."""
     return sorted(entry.name for entry in _entries(folder))
+
+
+def broken_links(folder: Path) -> list[str]:
+    """Sorted names of the links in a folder itself that lead nowhere."""
+    return sorted(entry.name for entry in _entries(folder) if _is_broken(entry))
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    """Entries of a folder, without hidden ones."""
+    try:
+        with os.scandir(folder) as entries:
+            return [entry for entry in entries if not is_hidden(entry.name)]
+    except OSError as error:
+        raise DataError(f"{shown(str(folder))} cannot be listed ({reason_of(error)}); repair or remove it") from None
+
+
+# ------------------------------------------------------------------------------------------------- files below a folder
+
+
+Kind = Literal["photo", "other", "broken"]
+
+
+class Contents(NamedTuple):
+    """The files below a folder.
+
+    Attributes:
+        images: paths of the photos relative to the folder, sorted.
+        others: how many files are no photos, by their ending.
+        broken: paths of links that lead nowhere.
+    """
+
+    images: list[str]
+    others: Counter[str]
+    broken: list[str]
+
+
+def contents_of(folder: Path) -> Contents:
+    """All files below a folder.
+
+    Raises:
+        DataError: a loop of links, a folder that cannot be listed, or something named like a photo that is no file.
+    """
+    contents = Contents([], Counter(), [])
+    for path, kind in _files_below(folder):
+        if kind == "photo":
+            contents.images.append(path)
+        elif kind == "broken":
+            contents.broken.append(path)
+        else:
+            contents.others[ending(path)] += 1
+    contents.images.sort()
+    return contents
+
+
+def _files_below(folder: Path, *, depth: int = 0) -> Iterator[tuple[str, Kind]]:
+    """Paths of the files below a folder, relative to it; `depth` is that of the folder below a class folder."""
+    if depth > MAX_DEPTH:
+        raise DataError(
+            f"{shown(str(folder))} lies more than {MAX_DEPTH} folders deep; move the images up, or remove a link "
+            "that leads back"
+        )
+    for entry in _entries(folder):
+        # A folder named like a photo is refused as one that is no file.
+        if ending(entry.name) not in IMAGE_SUFFIXES and os.path.isdir(entry.path):
+            for path, kind in _files_below(Path(entry.path), depth=depth + 1):
+                yield f"{entry.name}/{path}", kind
+        else:
+            yield entry.name, _kind(entry)
+
+
+def _kind(entry: os.DirEntry[str]) -> Kind:
+    """What an entry is that is no folder; DataError for something named like a photo that is no file."""
+    if _is_broken(entry):
+        return "broken"
+    if ending(entry.name) in IMAGE_SUFFIXES:
+        # The directory entry itself says what most files are, without a call to the system for each.
+        if not entry.is_file(follow_symlinks=False):
+            regular_file(entry.path)
+        return "photo"
+    return "photo" if is_photo(entry.path) else "other"
+
+
+def _is_broken(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry is a link that leads nowhere, as git-annex keeps one for each file without content."""
+    return entry.is_symlink() and not os.path.exists(entry.path)
+
+
+def files_in(folder: str) -> Iterator[str]:
+    """Files in a folder and its subfolders, except hidden ones, in the order of names."""
+    seen: set[str] = set()
+    for place, folders, names in os.walk(folder, followlinks=True):
+        folders[:] = sorted(name for name in folders if not is_hidden(name))
+        real = os.path.realpath(place)
+        # A link to a parent folder would never end.
+        if real in seen:
+            folders.clear()
+            continue
+        seen.add(real)
+        for name in sorted(names):
+            if not is_hidden(name):
+                yield os.path.join(place, name)
+
+
+def has_photos(folder: Path) -> bool:
+    """Whether there is a photo in a folder or below."""
+    return folder.is_dir() and any(kind == "photo" for _, kind in _files_below(folder))
+
+
+def holds_photos_itself(folder: Path) -> bool:
+    """Whether there is a photo in a folder, its subfolders left aside."""
+    return any(not os.path.isdir(entry.path) and is_photo(entry.path) for entry in _entries(folder))
+
+
+# --------------------------------------------------------------------------------------------------------------- splits
 
 
 def prefix_of(base: Path, folder: Path) -> str:
@@ -83,129 +208,3 @@ def split_of_folders(images_of: Mapping[str, Sequence[str]], *, classes: Sequenc
             counts[label] += len(images)
     labels = np.arange(len(classes), dtype=np.int64)
     return Split(paths, np.repeat(labels, counts))
-
-
-def read_class_names(path: Path) -> dict[str, str]:
-    """Class name by folder, from lines of ``folder name``, in file order.
-
-    Raises:
-        MissingError: no such file.
-        DataError: a line without a name, or a folder that appears twice.
-    """
-    if not path.is_file():
-        raise MissingError(f"{path} does not exist; expected one line per class: folder, a space, class name")
-    names: dict[str, str] = {}
-    for number, text in enumerate(read_text(path).split("\n"), start=1):
-        line = text.strip()
-        if not line:
-            continue
-        # Where a tab separates the two, the folder's own name may have spaces.
-        separator = "\t" if "\t" in line else " "
-        folder, _, name = line.partition(separator)
-        if not name.strip():
-            raise DataError(f"{path}, line {number}: {line!r} should be: folder, a space, class name")
-        if folder in names:
-            raise DataError(f"{path}, line {number}: folder {folder!r} is named twice; keep one line")
-        names[folder] = name.strip()
-    return names
-
-
-def names_of(folders: Sequence[str], *, renamed: dict[str, str], origin: str) -> list[str]:
-    """Cleaned class names of folders, in their order; DataError where one has none."""
-    unnamed = [folder for folder in folders if folder not in renamed]
-    if unnamed:
-        raise DataError(f"{origin} has no line for folder {some(unnamed)}; add one: folder, a space, class name")
-    return [clean_class_name(renamed[folder]) for folder in folders]
-
-
-def stripped_lines(path: Path, *, hint: str) -> list[str]:
-    """The lines of a text file, stripped, without empty ones; MissingError with a hint if there is no such file."""
-    if not path.is_file():
-        raise MissingError(f"{path} does not exist; {hint}")
-    return [line.strip() for line in read_text(path).split("\n") if line.strip()]
-
-
-def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    """Entries of a folder, without hidden ones."""
-    try:
-        with os.scandir(folder) as entries:
-            return [entry for entry in entries if not is_hidden(entry.name)]
-    except OSError as error:
-        raise DataError(f"{shown(str(folder))} cannot be listed ({reason_of(error)}); repair or remove it") from None
-
-
-class Contents(NamedTuple):
-    """The files below a folder.
-
-    Attributes:
-        images: paths of the photos relative to the folder, sorted.
-        others: how many files are no photos, by their ending.
-        broken: paths of links that lead nowhere.
-    """
-
-    images: list[str]
-    others: Counter[str]
-    broken: list[str]
-
-
-def contents_of(folder: Path) -> Contents:
-    """All files below a folder.
-
-    Raises:
-        DataError: a loop of links, a folder that cannot be listed, or something named like a photo that is no file.
-    """
-    contents = Contents([], Counter(), [])
-    for path, kind in _files_below(folder):
-        if kind == "photo":
-            contents.images.append(path)
-        elif kind == "broken":
-            contents.broken.append(path)
-        else:
-            contents.others[ending(path)] += 1
-    contents.images.sort()
-    return contents
-
-
-Kind = Literal["photo", "other", "broken"]
-
-
-def _files_below(folder: Path, *, depth: int = 0) -> Iterator[tuple[str, Kind]]:
-    """Paths of the files below a folder, relative to it; `depth` is that of the folder below a class folder."""
-    if depth > MAX_DEPTH:
-        raise DataError(
-            f"{shown(str(folder))} lies more than {MAX_DEPTH} folders deep; move the images up, or remove a link "
-            "that leads back"
-        )
-    for entry in _entries(folder):
-        if _is_broken(entry):
-            yield entry.name, "broken"
-        elif ending(entry.name) in IMAGE_SUFFIXES:
-            # The directory entry itself says what most files are, without a call to the system for each.
-            if not entry.is_file(follow_symlinks=False):
-                regular_file(entry.path)
-            yield entry.name, "photo"
-        elif os.path.isdir(entry.path):
-            for path, kind in _files_below(Path(entry.path), depth=depth + 1):
-                yield f"{entry.name}/{path}", kind
-        else:
-            yield entry.name, "photo" if is_photo(entry.path) else "other"
-
-
-def _is_broken(entry: os.DirEntry[str]) -> bool:
-    """Whether an entry is a link that leads nowhere, as git-annex keeps one for each file without content."""
-    return entry.is_symlink() and not os.path.exists(entry.path)
-
-
-def broken_links(folder: Path) -> list[str]:
-    """Sorted names of the links in a folder itself that lead nowhere."""
-    return sorted(entry.name for entry in _entries(folder) if _is_broken(entry))
-
-
-def has_photos(folder: Path) -> bool:
-    """Whether there is a photo in a folder or below."""
-    return folder.is_dir() and any(kind == "photo" for _, kind in _files_below(folder))
-
-
-def holds_photos_itself(folder: Path) -> bool:
-    """Whether there is a photo in a folder, its subfolders left aside."""
-    return any(not os.path.isdir(entry.path) and is_photo(entry.path) for entry in _entries(folder))

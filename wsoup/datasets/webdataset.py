@@ -16,14 +16,15 @@ from typing import Any
 from wsoup.base.errors import DataError
 from wsoup.core.prompts import clean_class_name
 from wsoup.datasets.cells import CLASS_NAMES, Cells, Roles, has_numbers
+from wsoup.datasets.class_lines import stripped_lines
 from wsoup.datasets.left_out import in_words
 from wsoup.datasets.list_classes import classes_of
 from wsoup.datasets.listing import Listing, some
 from wsoup.datasets.names_file import read_names
-from wsoup.datasets.photo_files import IMAGE_SUFFIXES, is_hidden
+from wsoup.datasets.photo_files import IMAGE_SUFFIXES, ending, is_hidden
 from wsoup.datasets.shape import named_like_splits
 from wsoup.datasets.tables import listing_of
-from wsoup.datasets.walk import SPLIT_FOLDERS, has_photos, require_folder, stripped_lines, subfolders
+from wsoup.datasets.walk import SPLIT_FOLDERS, has_photos, require_folder, subfolders
 from wsoup.disk.files import shown
 from wsoup.disk.tar_files import Entry, entries, place_of
 
@@ -204,7 +205,7 @@ def _samples(shard: Path, *, others: Counter[str], may_lack: bool) -> Iterator[t
 
 def _labelled(shard: Path, opened: int, *, others: Counter[str], may_lack: bool) -> Iterator[tuple[Entry, str, str]]:
     done: set[str] = set()
-    for key, files in _by_key(shard):
+    for key, files in _by_whole_key(shard):
         images = [kind for kind in files if kind in IMAGE_SUFFIXES]
         if len(images) > 1:
             raise DataError(f"{shard}: {shown(key)!r} has two images, {' and '.join(images)}; keep one")
@@ -243,6 +244,19 @@ def _by_key(shard: Path) -> Iterator[tuple[str, dict[str, Entry]]]:
         files[kind] = entry
     if files:
         yield key, files
+
+
+def _by_whole_key(shard: Path) -> Iterator[tuple[str, dict[str, Entry]]]:
+    """The same, with keys up to the last period where these alone show an image: ``v1.2.jpg`` and ``v1.2.cls``."""
+    for key, files in _by_key(shard):
+        if not {*files} & IMAGE_SUFFIXES and any(ending(kind) in IMAGE_SUFFIXES for kind in files):
+            by_stem: dict[str, dict[str, Entry]] = {}
+            for kind, entry in files.items():
+                stem, last = os.path.splitext(key + kind)
+                by_stem.setdefault(stem, {})[last] = entry
+            yield from by_stem.items()
+        else:
+            yield key, files
 
 
 def _label(opened: int, entry: Entry, *, kind: str, shard: Path) -> str:

@@ -1,9 +1,8 @@
 """What code means: the digests by which DVC, resume state, Ray and whatever is remembered know that code has changed.
 
 DVC does not follow imports. This module does, by parsing: a stage's code is its script and every module of wsoup that
-these import when they run. The digest is of their syntax trees without comments, docstrings, formatting and the words
-of errors, so only a changed meaning counts. Stage `code` writes the digests of all stages to artifacts/code.yaml, which
-dvc.yaml names.
+these import when they run. The digest is of what they mean (syntax.py), so a comment or the name of a variable does not
+count. Stage `code` writes the digests of all stages to artifacts/code.yaml, which dvc.yaml names.
 
 `NOT_FOLLOWED` lists the modules that stages import or begin with, and that change no result. The ``__init__.py`` of a
 room holds only a docstring, so it does not count; nor does an import under ``if TYPE_CHECKING``, which is never
@@ -23,7 +22,7 @@ from typing import NamedTuple
 
 from wsoup.base import project
 from wsoup.base.errors import DataError
-from wsoup.disk import parsed
+from wsoup.disk import parsed, syntax
 
 ROOT = Path(__file__).parents[2]
 """The folder of this wsoup: a checkout, or where packages are installed."""
@@ -103,8 +102,9 @@ _used: set[str] = set()
 
 @cache
 def _maker() -> str:
-    """The version of this module, whose answers are kept."""
-    return hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
+    """The version of the code that parses, whose answers are kept."""
+    parts = [Path(file).read_bytes() for file in (__file__, syntax.__file__)]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 
 def keep_parsed() -> None:
@@ -125,7 +125,7 @@ def _parsed(content: bytes, *, path: Path) -> parsed.Parsed:
             packages.add(package)
         if package in ("wsoup", ""):
             of_wsoup.add(name)
-    return parsed.Parsed(sorted(of_wsoup), sorted(packages), _meaning(tree))
+    return parsed.Parsed(sorted(of_wsoup), sorted(packages), syntax.meaning(tree))
 
 
 def _imported(tree: ast.Module) -> Iterator[str]:
@@ -216,7 +216,7 @@ def digest(files: Iterable[Path]) -> str:
     """A digest of the names of some files and of what they mean."""
     meanings = {_name(file): source(file).meaning for file in files}
     lines = [f"{name} {meanings[name]}\n" for name in sorted(meanings)]
-    return short_digest("".join(lines))
+    return syntax.short_digest("".join(lines))
 
 
 def _name(file: Path) -> str:
@@ -224,53 +224,6 @@ def _name(file: Path) -> str:
     if file.is_relative_to(ROOT / "wsoup"):
         return file.relative_to(ROOT).as_posix()
     return f"{file.parent.name}/{file.name}"
-
-
-def meaning(text: str) -> str:
-    """A digest of the syntax tree of a source, without comments, docstrings, line numbers and formatting.
-
-    >>> meaning("x = 1  # one") == meaning("'''One.'''\\nx = (1)"), meaning("x = 1") == meaning("x = 2")
-    (True, False)
-    """
-    return _meaning(ast.parse(text))
-
-
-def _meaning(tree: ast.AST) -> str:
-    return short_digest(repr(_plain(tree)))
-
-
-def _plain(node: object) -> object:
-    """A syntax tree as nested lists. Fields that are empty are left out, since they differ by version of Python."""
-    if isinstance(node, ast.AST):
-        plain: list[object] = [node.__class__.__name__]
-        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
-            node.exc.args = [part for part in node.exc.args if not _is_string(part)]
-        for field in node._fields:
-            value = getattr(node, field, None)
-            if value is not None and value != []:
-                plain.append(field)
-                plain.append(_plain(value))
-        return plain
-    if isinstance(node, list):
-        return [_plain(part) for part in node if not _is_docstring(part)]
-    return node
-
-
-def _is_docstring(node: object) -> bool:
-    """Whether a statement is only a string: the docstring of a module, a class, a function or an attribute."""
-    return isinstance(node, ast.Expr) and _is_string(node.value)
-
-
-def _is_string(node: ast.expr) -> bool:
-    """Whether an expression is a string, which may hold others."""
-    if isinstance(node, ast.Constant):
-        return isinstance(node.value, str)
-    return isinstance(node, ast.JoinedStr)
-
-
-def short_digest(text: str) -> str:
-    """The first 16 hex digits of a text's SHA-256."""
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 # ----------------------------------------------------------------------------------------------------------- packages

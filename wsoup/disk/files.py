@@ -31,6 +31,15 @@ MOST_UNPACKED = 8
 FORMULAS = (*"=+-@\t\r\n", *"＝＋－＠")
 """Characters that start a formula in a spreadsheet, also in full width; after an apostrophe they are text."""
 
+NO_TEXTS = {
+    b"\xff\xfe": "UTF-16",
+    b"\xfe\xff": "UTF-16",
+    b"PK\x03\x04": "an Excel or zip file",
+    b"\xd0\xcf\x11\xe0": "an old Excel file",
+    b"\x1f\x8b": "a gzip file",
+    b"PAR1": "a Parquet file",
+}
+"""What is no UTF-8, by its first bytes."""
 CONTROLS = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
@@ -117,10 +126,12 @@ def read_text(path: str | Path, *, kind: type[WsoupError] = DataError, largest: 
         DataError: as `read_file`.
         kind: it is not UTF-8 (with the byte that is not).
     """
+    data = read_file(str(path), largest=largest)
     try:
-        text = read_file(str(path), largest=largest).decode("utf-8-sig")
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise kind(f"{shown(str(path))} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
+        what = next((f" (it begins as {what} does)" for sign, what in NO_TEXTS.items() if data.startswith(sign)), "")
+        raise kind(f"{shown(str(path))} is not UTF-8 text (byte {error.start}); save it as UTF-8{what}") from None
     # Or each word of a list from Windows would end in a carriage return.
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
@@ -175,7 +186,9 @@ def read_bytes(path: str) -> bytes:
     elif row.isascii() and row.isdecimal() and len(row) < 19:
         held = _held(container, column=column, row=int(row))
     if held is None:
-        raise DataError(f"{shown(container)} has no image {cell!r}; run `dvc repro prepare` to list it again")
+        raise DataError(
+            f"{shown(container)} has no image {one_line(cell, limit=80)!r}; run `dvc repro prepare` to list it again"
+        )
     return held
 
 

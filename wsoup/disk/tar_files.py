@@ -20,6 +20,16 @@ LONGEST_HEADER = 1 << 20
 PLACE = re.compile(r"^[^/]*@(\d{1,18})\+(\d{1,18})$")
 """How a path ends that leads into an archive: name, offset and size."""
 AGAIN = "download it again"
+OTHERS = {
+    b"\x1f\x8b": "is compressed; shards are read by offset: rename it to .tar.gz, and uncompress it (gunzip)",
+    b"BZh": "is compressed; shards are read by offset: rename it to .tar.bz2, and uncompress it (bunzip2)",
+    b"\xfd7zXZ": "is compressed; shards are read by offset: rename it to .tar.xz, and uncompress it (unxz)",
+    b"\x28\xb5\x2f\xfd": "is compressed; shards are read by offset: rename it to .tar.zst, and uncompress it (unzstd)",
+    b"PK\x03\x04": "is a zip file; unpack it (unzip), and name the folder",
+    b"version https://git-lfs": "is a pointer of Git LFS; fetch the file itself (git lfs pull)",
+    b"<": f"is a web page, as a failed download leaves it; {AGAIN}",
+}
+"""What is called .tar by mistake, by its first bytes, and what to do."""
 
 
 class Entry(NamedTuple):
@@ -46,7 +56,7 @@ def entries(path: str) -> Iterator[Entry]:
     Raises:
         DataError: compressed, damaged, or cut off; names the last file before that place.
     """
-    last = "its beginning"
+    last = ""
     try:
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
@@ -56,7 +66,18 @@ def entries(path: str) -> Iterator[Entry]:
                 yield entry
                 last = repr(entry.name)
     except (tarfile.HeaderError, ValueError, UnicodeError, OSError) as error:
+        other = "" if last else _other_kind(path)
+        if other:
+            raise DataError(f"{path} is no whole tar archive after its beginning: it {other}") from None
+        last = last or "its beginning"
         raise DataError(one_line(f"{path} is no whole tar archive after {last} ({error}); {AGAIN}")) from None
+
+
+def _other_kind(path: str) -> str:
+    """What a file is that is called .tar by mistake, and what to do; "" if its first bytes do not say it."""
+    with open(path, "rb") as file:
+        first = file.read(BLOCK).lstrip()
+    return next((what for sign, what in OTHERS.items() if first.startswith(sign)), "")
 
 
 def _entries(file: int, *, size: int) -> Iterator[Entry]:

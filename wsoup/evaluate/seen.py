@@ -6,29 +6,14 @@ from pathlib import Path
 
 from wsoup.disk import store
 from wsoup.disk.shards import Shard
-from wsoup.evaluate.answers import Answers
-from wsoup.evaluate.evaluation import answers_of, mean_texts
-from wsoup.evaluate.rows import Row
 from wsoup.evaluate.testsets import TestSet, held_if_small
 from wsoup.images.embed import ImageList, ImagePlan, plan_images
-from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder
 from wsoup.towers.run import Run
 
 LABEL = "test images"
 SEEDS_AT_ONCE = 3
 """Models of as many seeds share a pass over the images; a further seed finds what these have encoded before."""
-
-
-def encode_and_answer(
-    run: Run, *, rows: Sequence[Row], tests: Sequence[TestSet], label: str, soups: Sequence[str] = ()
-) -> list[Answers]:
-    """What rows make of the images with the run's encoder, a finetuned model, whose features `tests` have; resumable.
-
-    Which images are right is kept of class name, templates and `soups`.
-    """
-    classifiers = mean_texts(rows, tests=tests, text_encoder=PromptEncoder.of(run.encoder), run=run, label=label)
-    return answers_of(classifiers, tests=tests, soups=soups)
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,10 @@
 All rows are collected first: each distinct text is encoded once with each distinct class prompt of all datasets.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
@@ -54,6 +56,23 @@ class Classifiers:
         rows = list(zip(self.rows, of_classes, strict=True))
         rows += [(row, own.means) for row, own in self.by_class if row.dataset == test.name]
         return rows
+
+    def with_class_weights(self, trained: Row, directions: Mapping[str, Tensor]) -> Classifiers:
+        """With trained class weights in place of the mean text of one row, for classes of any dataset that have some.
+
+        So 2SFS answers (FarinaMatteo/rethinking_fewshot_vlms, fs/twostage.py, `infer`): a class of the source by its
+        weights, any other by its text. Only the direction is replaced, for a score mean is as long as its texts agree.
+
+        Args:
+            trained: the row of the texts that the weights began as; one of `rows`.
+            directions: (D,) by class name.
+        """
+        means = self.means.clone()
+        of_row = means[list(self.rows).index(trained)]  # (S, D), a view
+        for position, name in enumerate(self.prompts.names):
+            if name in directions:
+                of_row[position] = of_row[position].norm() * directions[name]
+        return replace(self, means=means)
 
     def weighed_of(self, test: TestSet) -> Iterator[tuple[Row, Tensor]]:
         """The weighed rows of one dataset, each with the features of its texts (M, C, D)."""

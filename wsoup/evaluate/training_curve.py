@@ -13,11 +13,12 @@ import numpy as np
 import torch
 
 from wsoup.core.draws import named_generator
-from wsoup.evaluate.evaluation import evaluate
+from wsoup.evaluate.evaluation import answers_of, evaluate, mean_texts
 from wsoup.evaluate.rows import Row, row_name
-from wsoup.evaluate.seen import encode_and_answer, plan_seen
+from wsoup.evaluate.seen import plan_seen
 from wsoup.evaluate.testsets import TestSet
 from wsoup.finetune.tuned import load_tuned, snapshots_in
+from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.run import Run
 
 
@@ -72,7 +73,11 @@ def during_training(
         tuned = load_tuned(folder, encoder=run.encoder, iteration=iteration)
         seen = plan_seen(run, {seed: tuned}, tests=sample, batch_size=batch_size).seen()[seed]
         label = f"{method} seed {seed}, iteration {iteration}"
-        answers = encode_and_answer(replace(run, encoder=tuned), rows=[row], tests=seen, label=label)
+        student: Any = tuned.model
+        of_tuned = replace(run, encoder=tuned)
+        classifiers = mean_texts([row], tests=seen, text_encoder=PromptEncoder.of(tuned), run=of_tuned, label=label)
+        classifiers = classifiers.with_class_weights(row, student.class_directions())
+        answers = answers_of(classifiers, tests=seen)
         for line in evaluate(answers, tokenizer=tuned.tokenizer, variant=method).to_pylist():
             if line["mode"] == "centroid":
                 lines.append((seed, iteration, line["dataset"], line["n_correct"], line["n_images"]))

@@ -50,6 +50,7 @@ class AveragedWeights:
         share: how much of the average is new after an iteration.
         iterations: of the whole training.
         ensemble: whether each soft descriptor is trained on its own.
+        first_stage: iterations before a second stage of training; None if there is none.
 
     Attributes:
         average: the averages by name; of an ensemble, of the descriptor that is being trained.
@@ -57,42 +58,71 @@ class AveragedWeights:
     """
 
     def __init__(
-        self, parameters: Mapping[str, nn.Parameter], *, share: Share, iterations: int, ensemble: bool
+        self,
+        parameters: Mapping[str, nn.Parameter],
+        *,
+        share: Share,
+        iterations: int,
+        ensemble: bool,
+        first_stage: int | None = None,
     ) -> None:
         self.parameters = parameters
         self.share = share
         self.iterations = iterations
+        self.first_stage = iterations if first_stage is None else first_stage
         self.start = {name: p.detach().clone() for name, p in parameters.items()}
         self.average = {name: p.clone() for name, p in self.start.items()}
         self.finished = self.start[SOFT].clone() if ensemble else None
 
-    def member(self, iteration: int) -> int:
-        """What an iteration trains: one member of an ensemble after the other, or all in turn."""
+    def text_index(self, iteration: int) -> int:
+        """Which texts an iteration trains with, counted on past the last: those of the descriptor whose turn it is, or
+        of one member of the soup after the other."""
         if self.finished is None:
             return iteration
-        return iteration * len(self.finished) // self.iterations
+        return self._descriptor(iteration, of=len(self.finished))
+
+    def _descriptor(self, iteration: int, *, of: int) -> int:
+        """The descriptor of an ensemble of `of` that an iteration trains."""
+        return iteration * of // self.iterations
 
     def turn(self, iteration: int) -> tuple[int, int]:
-        """Of the member that an iteration trains: its place among that member's iterations, and their number."""
+        """The place of an iteration in the present turn, and the iterations of that turn.
+
+        Each descriptor of an ensemble has a turn, as has each of two stages; all else is trained in a single one.
+        """
+        if iteration >= self.first_stage:
+            return iteration - self.first_stage, self.iterations - self.first_stage
         if self.finished is None:
-            return iteration, self.iterations
+            return iteration, self.first_stage
         members = len(self.finished)
-        member = self.member(iteration)
-        first, after = (math.ceil(m * self.iterations / members) for m in (member, member + 1))
+        descriptor = self._descriptor(iteration, of=members)
+        first = math.ceil(descriptor * self.iterations / members)
+        after = math.ceil((descriptor + 1) * self.iterations / members)
         return iteration - first, after - first
 
-    def begins_member(self, iteration: int) -> bool:
-        """Whether an iteration is the first of the second or a later member of an ensemble."""
+    def is_next_descriptor(self, iteration: int) -> bool:
+        """Whether an ensemble trains another descriptor from this iteration on."""
         if self.finished is None or iteration == 0:
             return False
-        return self.member(iteration) != self.member(iteration - 1)
+        place, _ = self.turn(iteration)
+        return place == 0
 
-    def begin_member(self, iteration: int) -> None:
+    def begin_descriptor(self, iteration: int) -> None:
         """Keep the descriptor trained last, and reset weights and averages to their initial values."""
         self.finished = self.averages(iteration)[SOFT]
         for name, parameter in self.parameters.items():
             parameter.detach().copy_(self.start[name])
             self.average[name].copy_(self.start[name])
+
+    @torch.no_grad()
+    def settle(self) -> None:
+        """Set the weights to their averages."""
+        for name, average in self.average.items():
+            self.parameters[name].copy_(average)
+
+    def restart(self, name: str) -> None:
+        """Begin the average of one parameter anew, at its present values."""
+        self.average[name].copy_(self.parameters[name].detach())
 
     def update(self, iteration: int) -> None:
         """average = (1 - share) x average + share x weights, after an iteration."""
@@ -107,7 +137,7 @@ class AveragedWeights:
         """The averaged weights after so many iterations; of an ensemble, of all its members."""
         if self.finished is None:
             return self.average
-        last = self.member(max(iteration - 1, 0))
+        last = self._descriptor(max(iteration - 1, 0), of=len(self.finished))
         descriptors = self.finished.clone()
         descriptors[last] = self.average[SOFT][last]
         # What was trained beside the descriptors is restored.

@@ -57,7 +57,7 @@ class Objective:
             self.needs_teacher = True
 
     def backward(
-        self, images: Tensor, teacher: Tensor | None, labels: Tensor, *, iteration: int
+        self, images: Tensor, teacher: Tensor | None, labels: Tensor, *, text_index: int
     ) -> tuple[Tensor, Tensor]:
         """Compute the loss and its gradients with respect to the parameters.
 
@@ -65,12 +65,12 @@ class Objective:
             images: (B, D) of the student, with gradient if its image tower is trained.
             teacher: (B, D) of the pretrained model, or None if the loss does not use it.
             labels: (B,) on the CPU, distinct if the loss is `in_batch`.
-            iteration: selects the member of the soup, iteration mod M, or the soft descriptors.
+            text_index: selects the member of the soup or the soft descriptor, text_index mod M; ProDA takes several.
 
         Returns:
             Loss (), and logits (B, C), or (B, B) if `in_batch`.
         """
-        member = iteration % self.passes.members
+        member = text_index % self.passes.members
         classes = labels  # which text features are computed is decided on the CPU
         labels = labels.to(images.device, non_blocking=True)
         match self.loss:
@@ -89,7 +89,7 @@ class Objective:
                 assert teacher is not None
                 value, logits = self._promptsrc(self.loss, images, teacher, labels, member)
             case ProdaLoss():
-                value, logits = self._proda(self.loss, images, classes, iteration)
+                value, logits = self._proda(self.loss, images, classes, text_index)
             case ProgradLoss():
                 assert teacher is not None
                 texts = self.passes.texts(member, classes=classes)
@@ -129,8 +129,9 @@ class Objective:
         zero_shot = self.scale * teacher @ frozen.T
         return value + losses.divergence_of_logits(logits, zero_shot=zero_shot), logits
 
-    def _proda(self, loss: ProdaLoss, images: Tensor, classes: Tensor, iteration: int) -> tuple[Tensor, Tensor]:
-        first = iteration * loss.per_step
+    def _proda(self, loss: ProdaLoss, images: Tensor, classes: Tensor, text_index: int) -> tuple[Tensor, Tensor]:
+        """The loss over the next `per_step` members, and logits of their mean."""
+        first = text_index * loss.per_step
         of_members = []
         for i in range(first, first + loss.per_step):
             member = i % self.passes.members

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from wsoup.params.section import NonNegative, Positive, PositiveInt, Section
+from wsoup.params.section import Iterations, NonNegative, Positive, Section
 
 Momentum = Annotated[float, Field(ge=0, lt=1)]
 
@@ -37,7 +37,7 @@ OptimizerParams = SgdOptimizer | AdamOptimizer
 class WarmupParams(Section):
     """The first parts of training, at a rate of their own."""
 
-    parts: PositiveInt
+    parts: Iterations
     """How many parts."""
     learning_rate: NonNegative
     """Their learning rate (PromptSRC: 1e-5)."""
@@ -51,7 +51,7 @@ class ScheduleParams(Section):
 
     kind: Literal["constant", "cosine"]
     """constant, or half a cosine from the method's learning_rate to `least`."""
-    parts: PositiveInt | None = None
+    parts: Iterations | None = None
     """Equal parts of training; the rate stays within one (PromptSRC: its epochs, 20). null: every iteration is one."""
     least: NonNegative = 0.0
     """The rate that the cosine ends at, after as many parts as training has."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -54,6 +55,15 @@ class SelectParams(Section):
 
     learning_rate: Annotated[list[Positive], Field(min_length=2, max_length=50)]
     """The rates to try; the one that gets most held-out images right, with all seeds together, is trained with."""
+
+    @model_validator(mode="after")
+    def _differ(self) -> SelectParams:
+        (rate, count), *_ = Counter(self.learning_rate).most_common(1)
+        if count > 1:
+            raise ValueError(
+                f"select.learning_rate has {rate:g} {count} times, which is trained each time; list it once"
+            )
+        return self
 
 
 class MethodParams(Section):
@@ -129,6 +139,16 @@ class MethodParams(Section):
             )
         if soft and not isinstance(self.loss, ProdaLoss | CrossEntropyLoss):
             raise ValueError("tune soft_descriptors takes loss proda or cross_entropy")
+        return self
+
+    @model_validator(mode="after")
+    def _stages_fit(self) -> MethodParams:
+        if not self.tune.trains_classes:
+            return self
+        if not isinstance(self.loss, CrossEntropyLoss):
+            raise ValueError(f"tune.first_stage: the second stage takes loss cross_entropy, not {self.loss.kind}")
+        if self.average is not None:
+            raise ValueError("average: the two stages of tune.first_stage have no common average; leave the key out")
         return self
 
 

@@ -19,6 +19,8 @@ from wsoup.finetune.text_tower import TextState, TrainableTextTower
 from wsoup.towers.encoder import Encoder
 from wsoup.towers.models import ensemble_templates
 
+CLASS_WEIGHTS = "class_weights"
+
 
 class Passes:
     """Computes features of student and teacher, normalised float32.
@@ -67,6 +69,8 @@ class Passes:
         self.trunk_is_fixed = not has_image_prompts and not trains_trunk
         """Whether the image tower is not trained; an adapter after it does not count."""
         self._texts_are_fixed = not learns_inputs and not trains_texts
+        self.trains_classes = False
+        """Whether class weights alone are trained, which stand in place of the class texts."""
         # Caches of this object alone: on the class, they would keep every model of a process alive.
         self.teacher_texts = cache(self._teacher_texts)
         self.template_texts = cache(self._template_texts)
@@ -77,6 +81,19 @@ class Passes:
         """Recompute activations in the backward pass from now on."""
         self.text_tower.save_memory = True
         self.image_tower.save_memory = True
+
+    @torch.no_grad()
+    def begin_class_weights(self) -> None:
+        """Set the class weights to the direction of the class texts, over all members of the soup, and train them."""
+        members = torch.stack([self.texts(member) for member in range(self.members)])
+        self.student.class_weights.copy_(F.normalize(members.mean(dim=0), dim=-1))
+        self.train_class_weights()
+
+    def train_class_weights(self) -> None:
+        """Train the class weights alone from here on."""
+        self.trains_classes = True
+        for name, parameter in self.student.trained().items():
+            parameter.requires_grad_(name == CLASS_WEIGHTS)
 
     def images(self, pixels: Tensor, *, teacher: bool) -> tuple[Tensor, Tensor | None]:
         """Features (B, D) of the student, with gradient, and of the teacher if needed.
@@ -121,6 +138,8 @@ class Passes:
             member: index into the soup, or into the soft descriptors.
             classes: of these classes only, on the CPU; None: of all.
         """
+        if self.trains_classes:
+            return F.normalize(self.student.class_weights, dim=-1)
         if not self._texts_are_fixed:
             return self._encode_texts(member, classes=classes)
         with torch.no_grad():

@@ -54,7 +54,9 @@ def _only(source: TrainingSet, kept: Sequence[int]) -> TrainingSet:
 
 @torch.no_grad()
 def count_right(student: Student, encoder: Encoder, *, held: TrainingSet, soup: Sequence[str]) -> int:
-    """Held-out images that a trained student gets right with the centroid of its texts; it is merged.
+    """Held-out images that a trained student gets right with the centroid of its texts, or its class weights.
+
+    It is merged.
 
     Args:
         student: after training.
@@ -74,6 +76,9 @@ def count_right(student: Student, encoder: Encoder, *, held: TrainingSet, soup: 
             features = student.encode_text(encoder.tokenizer(texts).to(encoder.device))
             members.append(F.normalize(features.float(), dim=-1))
     classifier = ClassTexts.of_members(torch.stack(members)).centroids  # (C, D)
+    class_names = list(held.class_names)
+    for name, direction in student.class_directions().items():
+        classifier[class_names.index(name)] = direction
     n_right = 0
     for start in range(0, len(held.paths), AT_ONCE):
         places = range(start, min(start + AT_ONCE, len(held.paths)))

@@ -32,6 +32,8 @@ class Student(nn.Module):
         projector: text prompts -> visual prompts (MaPLe), or None.
         image_adapter: (B, D) -> (B, D) on image features, or None.
         soft_descriptors: (M, n, width), each used as a descriptor; a text is encoded as their centroid. Or None.
+        class_weights: (C, D) in place of the source's class texts, zero until they are trained; or None.
+        class_names: whose weights these are.
         blocks: how many last blocks of either tower are not shared with the pretrained model; all, if it has fewer.
         trained_names: names of the trained parameters.
         stored_names: names of the parameters to store, including random ones that are not trained.
@@ -43,7 +45,7 @@ class Student(nn.Module):
         super().__init__()
         check_model(model)
         self.model: Any = _copy_above(model, blocks=blocks)
-        for name in ("soft_prompt", "deep_prompts", "soft_descriptors", "visual_prompts"):
+        for name in ("soft_prompt", "deep_prompts", "soft_descriptors", "visual_prompts", "class_weights"):
             self.register_parameter(name, None)
         for name in ("image_adapter", "projector"):
             self.register_module(name, None)
@@ -53,6 +55,7 @@ class Student(nn.Module):
         self.period = int(period[1])
         self.blocks = blocks
         self.tunes_images = False
+        self.class_names: tuple[str, ...] = ()
         self.trained_names: tuple[str, ...] = ()
         self.stored_names: tuple[str, ...] = ()
 
@@ -134,6 +137,13 @@ class Student(nn.Module):
         if not normalize:
             return features
         return F.normalize(features, dim=-1)
+
+    def class_directions(self) -> dict[str, Tensor]:
+        """The directions (D,) of the trained class weights by class name, float32; none if none have been trained."""
+        if self.class_weights is None:
+            return {}
+        directions = F.normalize(self.class_weights.detach().float(), dim=-1)
+        return {name: of_class for name, of_class in zip(self.class_names, directions, strict=True) if of_class.any()}
 
     def trained(self) -> dict[str, nn.Parameter]:
         """The trained parameters by name."""

@@ -2,7 +2,8 @@
 
 As in section 4 of arXiv 2311.13612 SGD has a constant learning rate and the exponential moving average of the weights
 is evaluated; a method may have another optimizer, schedule or average. Iteration t uses the texts of member t mod M of
-the soup. A killed training resumes to the same weights.
+the soup. A method may have a second stage, which trains class weights alone (2SFS). A killed training resumes to the
+same weights.
 """
 
 import sys
@@ -22,12 +23,12 @@ from wsoup.finetune.losses import members_divergence
 from wsoup.finetune.objective import Objective
 from wsoup.finetune.optimizer import STEPS, make_optimizer
 from wsoup.finetune.params import FinetuneParams, MethodParams
-from wsoup.finetune.passes import Passes
+from wsoup.finetune.passes import CLASS_WEIGHTS, Passes
 from wsoup.finetune.resume import read_state, write_state
 from wsoup.finetune.schedule import rate_factor
 from wsoup.finetune.student import Student
 from wsoup.finetune.training_set import TrainingSet
-from wsoup.finetune.tune_params import SoftDescriptorsTune
+from wsoup.finetune.tune_params import BlockNormsTune, SoftDescriptorsTune
 from wsoup.finetune.tuners import make_student
 from wsoup.runtime.progress import tick
 from wsoup.runtime.work import SAVE_SECONDS
@@ -67,8 +68,13 @@ class Trainer:
         share = steady_share(ema=shared.ema if method.ema is None else method.ema)
         if method.average is not None:
             share = gaussian_shares(**method.average.model_dump(), iterations=self.iterations)
+        self.first_stage = _first_stage(method, iterations=self.iterations)
         self.weights = AveragedWeights(
-            self.parameters, share=share, iterations=self.iterations, ensemble=trains_in_turn
+            self.parameters,
+            share=share,
+            iterations=self.iterations,
+            ensemble=trains_in_turn,
+            first_stage=self.first_stage,
         )
         self.optimizer = make_optimizer(self.parameters, method=method, shared=shared)
         self.rate_factor = rate_factor(method.schedule, learning_rate=method.learning_rate)
@@ -140,11 +146,13 @@ class Trainer:
 
     def step(self) -> None:
         """One iteration: batch, loss, update, average, perhaps a row of the log."""
-        if self.weights.begins_member(self.iteration):
-            self.weights.begin_member(self.iteration)
-            # Each member begins without the momentum of the one before.
+        if self.weights.is_next_descriptor(self.iteration):
+            self.weights.begin_descriptor(self.iteration)
+            # Each descriptor begins without the momentum of the one before.
             self.optimizer.forget()
-        loss, logits, images, labels = self._with_gradients(self.weights.member(self.iteration))
+        if self.iteration == self.first_stage:
+            self._begin_second_stage()
+        loss, logits, images, labels = self._with_gradients(self.weights.text_index(self.iteration))
         # Checked later, because that waits for the GPU.
         is_first = (self._not_finite < 0) & ~loss.isfinite()
         self._not_finite = torch.where(is_first, self.iteration + 1, self._not_finite)
@@ -165,28 +173,35 @@ class Trainer:
             self._log_row(loss, logits=logits, images=images, labels=labels)
         self._keep_snapshot()
 
-    def _with_gradients(self, member: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def _begin_second_stage(self) -> None:
+        """Keep what the first stage would have handed out, and train class weights from its texts on."""
+        self.weights.settle()
+        self.passes.begin_class_weights()
+        self.weights.restart(CLASS_WEIGHTS)
+        self.optimizer.forget()
+
+    def _with_gradients(self, text_index: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Compute gradients; returns loss (), logits, image features (B, D) and labels (B,).
 
         If the device runs out of memory, activations are recomputed from here on, which changes no gradient.
         """
         try:
-            return self._gradients(member)
+            return self._gradients(text_index)
         except torch.OutOfMemoryError:
             if self.passes.text_tower.save_memory:
                 raise
         print("out of memory on the device: activations are recomputed from now on", file=sys.stderr)
         self.passes.save_memory()
-        return self._gradients(member)
+        return self._gradients(text_index)
 
-    def _gradients(self, member: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def _gradients(self, text_index: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         pixels, labels = self.batches.take(self.iteration, of=self.iterations)
         on_device = pixels.to(self.encoder.device, non_blocking=True)
         normalized = self.batches.images.normalized(on_device)
         images, teacher = self.passes.images(normalized, teacher=self.objective.needs_teacher)
         for parameter in self.parameters.values():
             parameter.grad = None
-        loss, logits = self.objective.backward(images, teacher, labels, iteration=member)
+        loss, logits = self.objective.backward(images, teacher, labels, text_index=text_index)
         return loss, logits, images.detach(), labels
 
     def _keep_snapshot(self) -> None:
@@ -265,6 +280,9 @@ class Trainer:
         self.iteration = values["iteration"]
         self.log = values["log"]
         self.scaler.load_state_dict(values["scaler"])
+        # At its first iteration, too, the second stage is still to begin.
+        if self.first_stage is not None and self.iteration > self.first_stage:
+            self.passes.train_class_weights()
 
 
 def _student(encoder: Encoder, *, source: TrainingSet, method: MethodParams, seed: int) -> Student:
@@ -277,4 +295,12 @@ def _student(encoder: Encoder, *, source: TrainingSet, method: MethodParams, see
         generator=torch.Generator().manual_seed(named_seed(seed, "start")),
         words=source.words,
         soup=source.soup,
+        class_names=source.class_names,
     )
+
+
+def _first_stage(method: MethodParams, *, iterations: int) -> int | None:
+    """Iterations before the second stage, rounded down as 2SFS's code does; None if there is one stage."""
+    if isinstance(method.tune, BlockNormsTune) and method.tune.first_stage is not None:
+        return int(iterations * method.tune.first_stage)
+    return None

@@ -31,6 +31,11 @@ class AnyTune(Section):
         """Whether the texts of a soup stay as they are: no token of them is learnt, and nothing is put in."""
         return self.n_prompt == 0
 
+    @property
+    def trains_classes(self) -> bool:
+        """Whether a second stage of training gives every class of the source a weight vector in place of its text."""
+        return False
+
 
 class PromptTune(AnyTune):
     """CoOp: the first `tokens` tokens of the template."""
@@ -176,12 +181,20 @@ class AdapterTune(BlocksTune):
 
 
 class BlockNormsTune(AnyTune):
-    """2SFS's first stage: both layer norms of every block of both towers.
+    """2SFS: both layer norms of every block of both towers, and then one weight vector for each class of the source.
 
     The authors' code lists the norms before and after the blocks, too, and then freezes them.
     """
 
     kind: Literal["block_norms"]
+    first_stage: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Share of the iterations that train norms (2SFS: 0.6). The others train class weights, which begin as the class
+    texts, and the schedule begins again. null: all train norms, and every class has its text."""
+
+    @property
+    def trains_classes(self) -> bool:
+        """With a second stage."""
+        return self.first_stage is not None
 
 
 class ImageProjectionTune(AnyTune):

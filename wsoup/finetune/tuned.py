@@ -58,12 +58,15 @@ def pack_student(
     for iteration, copies in snapshots.items():
         for name, copy in copies.items():
             packed[f"snapshots/{iteration}/{name}"] = copy.numpy()
-    about = {
+    about: dict[str, object] = {
         "tunes_images": student.tunes_images,
         "parameters": n_trained,
         "peak_device_mib": peak_device_mib,
         "log": list(log),
     }
+    if student.class_weights is not None:
+        # They classify wherever a dataset has a class of the same name.
+        about["class_names"] = list(student.class_names)
     packed["about"] = store.text_as_array(json.dumps(about))
     return packed
 
@@ -183,6 +186,7 @@ def load_tuned(folder: str | Path, *, encoder: Encoder, iteration: int | None = 
         # Any seed: all initial values are overwritten below.
         generator=torch.Generator().manual_seed(0),
         soup=config.get("soup", ()),
+        class_names=config.get("class_names", ()),
     )
     differing = _shapes(student.stored()) ^ _shapes(stored)
     if differing:

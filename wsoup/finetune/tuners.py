@@ -52,6 +52,7 @@ def make_student(
     generator: torch.Generator,
     words: Sequence[str] = (),
     soup: Sequence[str] = (),
+    class_names: Sequence[str] = (),
 ) -> Student:
     """A student of `model` with everything that `tune` trains.
 
@@ -63,6 +64,7 @@ def make_student(
         generator: for random initial values, on the CPU.
         words: what soft descriptors with a random start are drawn from; empty: common words of the tokenizer.
         soup: bare texts that soft descriptors with ``start: soup`` start from.
+        class_names: C names of the source, for a `tune` that trains class weights.
 
     Raises:
         ModelError: the model cannot be trained (see `check_model`), or has fewer blocks than are to be trained.
@@ -72,6 +74,7 @@ def make_student(
     blocks = ALL_BLOCKS if isinstance(tune, BlockNormsTune) else getattr(tune, "blocks", 0)
     student = Student(model, blocks=blocks, tokenizer=tokenizer)
     student.tunes_images = tune.tunes_images
+    student.class_names = tuple(class_names) if tune.trains_classes else ()
     most = min(len(student.image_blocks), len(student.text_blocks))
     if max(getattr(tune, "blocks", 0), getattr(tune, "depth", 0)) > most:
         raise ModelError(f"finetune: {tune.kind} trains more blocks than the {most} of the smaller tower; lower it")
@@ -143,6 +146,9 @@ def attach(student: Student, tune: TuneParams) -> None:
             for block in (*student.image_blocks, *student.text_blocks):
                 block.ln_1.requires_grad_(True)
                 block.ln_2.requires_grad_(True)
+            if tune.trains_classes:
+                size = (len(student.class_names), student.visual.output_dim)
+                student.class_weights = nn.Parameter(torch.zeros(size))
         case ImageProjectionTune():  # ProLIP, arXiv 2410.05270
             student.visual.proj.requires_grad_(True)
         case ImageAdapterTune():  # CLIP-Adapter, arXiv 2110.04544

@@ -1,7 +1,7 @@
 """Worker processes that decode pieces of lists of images ahead of their use.
 
-Pixels come back through a pipe, which needs no space in /dev/shm (Docker gives 64 MiB). Where no process can be
-started, this one decodes, and a line says so.
+Pixels come back through shared memory (`wsoup.images.places`), or through a pipe where there is none. Neither needs
+space in /dev/shm. Where no process can be started, this one decodes, and a line says so.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from torch import Tensor
 from wsoup.base.errors import DataError, ParamsError, WsoupError
 from wsoup.disk.files import reason_of
 from wsoup.images.decode import Picture
+from wsoup.images.places import Kept, Places
 from wsoup.runtime.ending import end_with
 from wsoup.runtime.memory import keep_memory
 from wsoup.runtime.threads import cores
@@ -69,6 +70,14 @@ class Batch(NamedTuple):
     bad: dict[int, DataError]
 
 
+class Begun(NamedTuple):
+    """A piece that a process decodes, and the place where its pixels come to lie; None for a pipe."""
+
+    images: Images
+    future: Future[Sent]
+    place: int | None
+
+
 Decode = Callable[[Images], Batch]
 """A piece of a list -> its pixels, with positions in the piece."""
 
@@ -90,10 +99,15 @@ class Decoders:
         self.most = AHEAD * max(workers, math.ceil(batch_size / PIECE))
         self.coming = iter(coming)
         self.queue: deque[tuple[Images, Images]] = deque()  # lists and their pieces, to be begun
-        self.pending: deque[tuple[Images, Future[Sent]]] = deque()
+        self.pending: deque[Begun] = deque()
+        self.places: Places | None = None
+        # As many more as there may be pieces under way that nobody waits for any more.
+        self.free = list(range(self.most + workers))
+        self.pool: ProcessPoolExecutor | None = None
         # A daemon may have no children.
-        can_start = workers > 0 and not multiprocessing.current_process().daemon
-        self.pool, self.alive = _started(decode, workers=workers) if can_start else (None, None)
+        if workers > 0 and not multiprocessing.current_process().daemon:
+            self.places = Places.new(len(self.free))
+            self.pool, self.alive = _started(decode, self.places, workers=workers)
 
     def decoded(self, images: Images) -> Iterator[Batch]:
         """The pieces of a list, in order. Whatever comes after it is begun before all of it is used.
@@ -110,16 +124,35 @@ class Decoders:
             self._expect(images)
             for _ in pieces:
                 self._begin()
-                _, future = self.pending.popleft()
-                pixels, dtype, positions, bad = future.result()
+                batch = self._taken(self.pending.popleft())
                 # One more is begun for each that is taken.
                 self._begin()
-                yield Batch(torch.from_numpy(pixels).view(dtype), positions, bad)
+                yield batch
         except BrokenProcessPool:
             raise WsoupError(
                 "a decoding process was killed; run it again, with fewer of them where memory is short "
                 "(WSOUP_WORKERS=1)"
             ) from None
+
+    def _taken(self, begun: Begun) -> Batch:
+        """Wait for a piece, and free its place."""
+        try:
+            pixels, dtype, positions, bad = begun.future.result()
+            if isinstance(pixels, Kept):
+                assert self.places is not None
+                assert begun.place is not None
+                pixels = self.places.get(pixels, place=begun.place)
+        finally:
+            if begun.place is not None:
+                self.free.append(begun.place)
+        return Batch(torch.from_numpy(pixels).view(dtype), positions, bad)
+
+    def _give_up(self, begun: Begun) -> None:
+        """Leave a piece; a process that is at it already may write to its place until it is done."""
+        begun.future.cancel()
+        if begun.place is not None:
+            place = begun.place
+            begun.future.add_done_callback(lambda _: self.free.append(place))
 
     def _expect(self, images: Images) -> None:
         """Make the pieces of a list the next ones, which they are already if it is the one that was to come."""
@@ -128,8 +161,8 @@ class Decoders:
         following = self.pending[0] if self.pending else self.queue[0] if self.queue else None
         if following is not None and following[0] == images:
             return
-        for _, future in self.pending:
-            future.cancel()
+        for begun in self.pending:
+            self._give_up(begun)
         self.pending.clear()
         self.queue.clear()
         self._enqueue(images)
@@ -149,20 +182,26 @@ class Decoders:
         assert self.pool is not None
         while len(self.pending) < self.most and (self.queue or self._load()):
             images, piece = self.queue.popleft()
-            self.pending.append((images, self.pool.submit(_decoded, piece)))
+            # The one freed last, whose memory is mapped already.
+            place = self.free.pop() if self.places is not None and self.free else None
+            self.pending.append(Begun(images, self.pool.submit(_decoded, piece, place), place))
 
     def close(self) -> None:
         """End the processes."""
         if self.pool is not None and self.alive is not None:
             self.alive.close()
             self.pool.shutdown(cancel_futures=True)
+        if self.places is not None:
+            self.places.close()
 
 
-def _started(decode: Decode, *, workers: int) -> tuple[ProcessPoolExecutor | None, Connection | None]:
+def _started(
+    decode: Decode, places: Places | None, *, workers: int
+) -> tuple[ProcessPoolExecutor | None, Connection | None]:
     """Worker processes, and the end of a pipe whose closing ends them; none where they cannot be started."""
     try:
         ending, alive = multiprocessing.Pipe(duplex=False)
-        pool = ProcessPoolExecutor(workers, initializer=_begin, initargs=(decode, ending, alive))
+        pool = ProcessPoolExecutor(workers, initializer=_begin, initargs=(decode, places, ending, alive))
         # The first task starts the processes: here, where a failure is expected.
         pool.submit(os.getpid)
         return pool, alive
@@ -173,13 +212,14 @@ def _started(decode: Decode, *, workers: int) -> tuple[ProcessPoolExecutor | Non
 
 
 _decode: Decode
-"""What this process decodes, if it is a worker."""
+_places: Places | None
+"""What this process decodes and where it puts pixels, if it is a worker."""
 
 
-def _begin(decode: Decode, ending: Connection, alive: Connection) -> None:
+def _begin(decode: Decode, places: Places | None, ending: Connection, alive: Connection) -> None:
     """Begin a worker. The main process answers the terminal's interrupts."""
-    global _decode
-    _decode = decode
+    global _decode, _places
+    _decode, _places = decode, places
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     keep_memory()
@@ -190,13 +230,17 @@ def _begin(decode: Decode, ending: Connection, alive: Connection) -> None:
     end_with(ending.recv_bytes)
 
 
-Sent = tuple[np.ndarray, torch.dtype, list[int], dict[int, DataError]]
+Sent = tuple[Kept | np.ndarray, torch.dtype, list[int], dict[int, DataError]]
 """A batch as bytes; a tensor would be sent through /dev/shm."""
 
 
-def _decoded(piece: Images) -> Sent:
+def _decoded(piece: Images, place: int | None) -> Sent:
     pixels, positions, bad = _decode(piece)
-    return pixels.contiguous().view(torch.uint8).numpy(), pixels.dtype, positions, bad
+    raw = pixels.contiguous().view(torch.uint8).numpy()
+    sent: Kept | np.ndarray = raw
+    if _places is not None and place is not None:
+        sent = _places.put(raw, place=place)
+    return sent, pixels.dtype, positions, bad
 
 
 def decoding_workers() -> int:

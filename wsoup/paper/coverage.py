@@ -4,10 +4,10 @@ What a row needs is written in data/paper/rows.csv, by keys of params.yaml. The 
 digest (data/paper/settings.yaml).
 """
 
+import fnmatch
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from fnmatch import fnmatch
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from wsoup.base.errors import ParamsError
 from wsoup.datasets.paper import PAPER
 from wsoup.paper import tables
-from wsoup.paper.settings import Settings, marks
+from wsoup.paper.settings import Mark, Settings, marks
 from wsoup.paper.tables import QUICK_GELU, TABLES, PaperRow
 from wsoup.search.candidates import pools
 from wsoup.search.pools import lists
@@ -32,11 +32,24 @@ Facts = Mapping[str, Mapping[str, object]]
 
 
 class Covered(NamedTuple):
-    """A row of the paper's tables; why a params.yaml does not fill it, or else why it would be marked."""
+    """A row of the paper's tables, and what a params.yaml makes of it.
+
+    Attributes:
+        row: the row.
+        need: the first of its needs that the params.yaml lacks, or "".
+        marks: why it would be marked, if it is filled.
+    """
 
     row: PaperRow
-    missing: str
-    marks: Sequence[str]
+    need: str
+    marks: Sequence[Mark]
+
+    @property
+    def missing(self) -> str:
+        """Why it is not filled, or ""."""
+        if not self.row.row:
+            return "its authors' figure, or a text that the paper shortens: no run makes it"
+        return f"params.yaml has no {self.need}" if self.need else ""
 
     @property
     def sign(self) -> str:
@@ -74,10 +87,10 @@ def coverage(run: Settings, *, table: str) -> list[Covered]:
 
 def _covered(row: PaperRow, run: Settings, *, paper: Settings, encoder: Mapping[str, object]) -> Covered:
     if not row.row:
-        return Covered(row, "its authors' figure, or a text that the paper shortens: no run makes it", [])
-    need = next(lacks(row.needs, run), None)
-    if need is not None:
-        return Covered(row, f"params.yaml has no {need}", [])
+        return Covered(row, "", [])
+    need = next(lacks(row.needs, run), "")
+    if need:
+        return Covered(row, need, [])
     key, _, _ = row.row.partition("@")
     return Covered(row, "", marks(run, paper=paper, encoder=encoder, variant=row.variant, row=key))
 
@@ -93,12 +106,13 @@ def lacks(needs: Iterable[str], run: Settings) -> Iterator[str]:
     for need in needs:
         # A key alone is met by any value.
         key, _, pattern = need.partition("=")
+        names = fnmatch.filter(run.values, key) + fnmatch.filter(run.values, f"{key}.*")
         set_values: list[str] = []
-        for name, value in run.values.items():
-            if fnmatch(name, key) or fnmatch(name, f"{key}.*"):
-                parts = value if isinstance(value, list) else [value]
-                set_values += [str(part) for part in parts if part]
-        if not any(fnmatch(value, pattern or "*") for value in set_values):
+        for name in names:
+            value = run.values[name]
+            parts = value if isinstance(value, list) else [value]
+            set_values += [str(part) for part in parts if part]
+        if not fnmatch.filter(set_values, pattern or "*"):
             yield need
 
 
@@ -134,7 +148,7 @@ def as_text(rows: Sequence[Covered]) -> str:
     for table, covered in groupby(rows, key=lambda line: line.row.table):
         lines.append(f"{table}:")
         for line in covered:
-            ours = "; ".join([f"{line.row.variant}, {line.row.row}", *line.marks])
+            ours = "; ".join([f"{line.row.variant}, {line.row.row}", *(mark.why for mark in line.marks)])
             lines.append(f"  {line.sign}  {line.row.label}: {line.missing or ours}")
     count = Counter(line.sign for line in rows)
     filled = f"{count['x']} filled (x), {count['*']} filled but marked (*), {count['-']} not (-)"

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
-from functools import cached_property
-from typing import Any
+from functools import cache, cached_property
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -33,6 +34,18 @@ OBSERVING = ("finetune.log_every", ".snapshots", ".snapshots.every", ".snapshots
 """Endings of keys that only say how training is looked at."""
 BY_CLASS = {"ensemble": ("baseline_template",), "gpt": ("baseline_template", "gpt_names", "gpt_wording")}
 """Beginning of the key of a row whose texts differ by class -> keys of a dataset that they depend on."""
+
+
+class Mark(NamedTuple):
+    """Why a row is not comparable with the paper's.
+
+    Attributes:
+        why: a key of params.yaml, or what else differs, and how.
+        option: of `wsoup profile paper`, which would take the mark away; "" if none does.
+    """
+
+    why: str
+    option: str = ""
 
 
 class PaperSoups(Sections):
@@ -68,19 +81,8 @@ class Settings:
     @classmethod
     def of_paper(cls) -> Settings:
         """The paper's settings, from data/paper."""
-        sections = yaml.safe_load(path_of("settings.yaml").read_text(encoding="utf-8"))
-        # With the defaults of their kinds and methods, as a run's params.yaml is compared.
-        sections["soups"] = parse(PaperSoups, sections, origin="data/paper/settings.yaml").as_json()
-        pools = sections.pop("pools")
-        differs = sections.pop("differs")
-        methods = {}
-        written = yaml.safe_load(path_of("methods.yaml").read_text(encoding="utf-8"))
-        for name, method in written.items():
-            del method["group"]
-            methods[name] = MethodParams.model_validate(method).model_dump(mode="json", by_alias=True)
-        shared = FinetuneParams.model_validate({**sections["finetune"], "methods": {}})
-        sections["finetune"] = {**shared.model_dump(mode="json"), "methods": methods}
-        return cls(flat(sections), pools, differs)
+        settings = path_of("settings.yaml").read_text(encoding="utf-8")
+        return _of_paper(settings, path_of("methods.yaml").read_text(encoding="utf-8"))
 
     @cached_property
     def sections(self) -> dict[str, Any]:
@@ -92,13 +94,39 @@ class Settings:
         """What feeds what, with these settings."""
         return graph_of(own_dvc_yaml(), params=self.sections)
 
-    def below(self, *prefixes: str) -> list[str]:
-        """Every key that is one of `prefixes` or below one."""
-        roots = tuple(f"{prefix}." for prefix in prefixes)
-        return [key for key in self.values if key in prefixes or key.startswith(roots)]
+    def below(self, section: str) -> list[str]:
+        """Every key that is `section` or below it."""
+        return self._below.get(section, [])
+
+    @cached_property
+    def _below(self) -> dict[str, list[str]]:
+        """Section -> keys; each of the paper's rows asks for dozens."""
+        keys_below: dict[str, list[str]] = {}
+        for key in self.values:
+            sections = accumulate(key.split("."), "{}.{}".format)
+            for section in sections:
+                keys_below.setdefault(section, []).append(key)
+        return keys_below
 
 
-def marks(run: Settings, *, paper: Settings, encoder: Mapping[str, object], variant: str, row: str) -> list[str]:
+@cache
+def _of_paper(settings: str, methods: str) -> Settings:
+    """From the texts of the two files: they are parsed once."""
+    sections = yaml.safe_load(settings)
+    # With the defaults of their kinds and methods, as a run's params.yaml is compared.
+    sections["soups"] = parse(PaperSoups, sections, origin="data/paper/settings.yaml").as_json()
+    pools = sections.pop("pools")
+    differs = sections.pop("differs")
+    by_name = {}
+    for name, method in yaml.safe_load(methods).items():
+        del method["group"]
+        by_name[name] = MethodParams.model_validate(method).model_dump(mode="json", by_alias=True)
+    shared = FinetuneParams.model_validate({**sections["finetune"], "methods": {}})
+    sections["finetune"] = {**shared.model_dump(mode="json"), "methods": by_name}
+    return Settings(flat(sections), pools, differs)
+
+
+def marks(run: Settings, *, paper: Settings, encoder: Mapping[str, object], variant: str, row: str) -> list[Mark]:
     """Why a row of a run is not comparable with the paper's on any dataset: another encoder, settings that differ.
 
     Args:
@@ -111,7 +139,7 @@ def marks(run: Settings, *, paper: Settings, encoder: Mapping[str, object], vari
     reasons = []
     encoder_reason = encoder_differs(encoder, tuned=variant != PRETRAINED)
     if encoder_reason is not None:
-        reasons.append(encoder_reason)
+        reasons.append(Mark(encoder_reason))
     reasons += differs_always(run, paper=paper, model=str(encoder["model"]), variant=variant, row=row)
     reasons += differing(run, paper=paper, variant=variant, row=row)
     return reasons
@@ -119,7 +147,7 @@ def marks(run: Settings, *, paper: Settings, encoder: Mapping[str, object], vari
 
 def differs_always(
     run: Settings, *, paper: Settings, model: str, variant: str, row: str, column: str = "accuracy"
-) -> Iterable[str]:
+) -> Iterable[Mark]:
     """Known differences between a row's computation and the authors', whatever params.yaml says.
 
     The exceptions are rows of the authors' lists, if the run has them (``unless`` names the list).
@@ -129,7 +157,7 @@ def differs_always(
         if known.get("column", "accuracy") != column or not _concerns(known, names):
             continue
         if not _has_list(known, run, variant=variant):
-            yield str(known["why"])
+            yield Mark(str(known["why"]), str(known.get("option", "")))
 
 
 def _concerns(known: Mapping[str, Any], names: Mapping[str, str]) -> bool:
@@ -141,27 +169,27 @@ def _concerns(known: Mapping[str, Any], names: Mapping[str, str]) -> bool:
     return True
 
 
-def differing(run: Settings, *, paper: Settings, variant: str, row: str) -> list[str]:
-    """Settings that make a row differ from the paper's, one phrase per key; empty if there are none."""
+def differing(run: Settings, *, paper: Settings, variant: str, row: str) -> list[Mark]:
+    """Settings that make a row differ from the paper's, one mark per key; empty if there are none."""
     method = f"finetune.methods.{variant}"
     if variant != PRETRAINED and not paper.below(method):
-        return [f"{method}: the paper has no such method"]
+        return [Mark(f"{method}: the paper has no such method")]
     made = made_from(variant, row, params=run.sections)
-    phrases = []
+    found: list[Mark] = []
     for key in _deciding(made, run=run, paper=paper):
         ours = run.values.get(key)
         theirs = paper.values.get(key)
         if ours != theirs and ours not in AS_FINE.get(key, ()):
-            phrases.append(f"{key}: {_shown(ours)}, the paper's {_shown(theirs)}")
+            found.append(Mark(f"{key}: {_shown(ours)}, the paper's {_shown(theirs)}"))
     if made.selected:
-        phrases += images_differ(run)
+        found += images_differ(run)
     by_class, _, _ = row.partition("_")
-    phrases += _baselines_differ(run, keys=BY_CLASS.get(by_class, ()))
+    found += _baselines_differ(run, keys=BY_CLASS.get(by_class, ()))
     # The authors' list of Waffle's texts takes nothing from the pools.
     if not (row.startswith("waffle") and _has_list(paper.differs["waffle"], run, variant=variant)):
         for pool in made.pools:
-            phrases += _pool_differs(pool, run, paper)
-    return phrases
+            found += _pool_differs(pool, run, paper)
+    return found
 
 
 def _deciding(made: MadeFrom, *, run: Settings, paper: Settings) -> list[str]:
@@ -175,7 +203,7 @@ def _deciding(made: MadeFrom, *, run: Settings, paper: Settings) -> list[str]:
     return [key for key in stated if not key.endswith(".tune.words") and not key.endswith(OBSERVING)]
 
 
-def images_differ(run: Settings) -> Iterable[str]:
+def images_differ(run: Settings) -> Iterable[Mark]:
     """Why the few-shot images are not the paper's; the authors' draws of ImageNet are CoOp's pickles."""
     for key, value in run.values.items():
         if value != "source" or not fnmatch(key, "datasets.*.role"):
@@ -185,14 +213,15 @@ def images_differ(run: Settings) -> Iterable[str]:
             # Whatever the run's own test split is, no soup is selected on it.
             yield from dataset_differs(run, source, test_split="test")
         if source == "laion":
-            yield "datasets.laion: the authors' images of LAION are not published"
+            yield Mark("datasets.laion: the authors' images of LAION are not published")
         elif source != "imagenet":
-            yield f"source: {source}, the paper's imagenet"
+            yield Mark(f"source: {source}, the paper's imagenet")
         elif run.values.get(f"datasets.{source}.fewshot_pickles") is None:
-            yield f"datasets.{source}.fewshot_pickles: none, the paper's are the authors'"
+            why = f"datasets.{source}.fewshot_pickles: none, the paper's are the authors'"
+            yield Mark(why, option="--fewshot-pickles FOLDER")
 
 
-def dataset_differs(run: Settings, name: str, *, test_split: str | None = None) -> Iterable[str]:
+def dataset_differs(run: Settings, name: str, *, test_split: str | None = None) -> Iterable[Mark]:
     """Why one of the paper's datasets differs from the paper's, as far as params.yaml tells.
 
     Args:
@@ -205,16 +234,16 @@ def dataset_differs(run: Settings, name: str, *, test_split: str | None = None) 
     template = run.values.get(f"{section}.template")
     class_names = run.values.get(f"{section}.class_names")
     if class_names is not None:
-        yield f"{section}.class_names: {class_names}, the paper's are CoOp's"
+        yield Mark(f"{section}.class_names: {class_names}, the paper's are CoOp's")
     if test_split is None:
         test_split = str(run.values.get(f"{section}.test_split"))
     # Images and classes are not counted yet: before a run, their numbers are unknown.
     same, why = comparable(str(layout), dataset=name, template=str(template), test_split=test_split)
     if not same:
-        yield f"{name}: {why}"
+        yield Mark(f"{name}: {why}")
 
 
-def _baselines_differ(run: Settings, *, keys: Iterable[str]) -> Iterable[str]:
+def _baselines_differ(run: Settings, *, keys: Iterable[str]) -> Iterable[Mark]:
     """Where the wording of prompts by class differs from the authors', on the paper's datasets that the run has."""
     for name, dataset in PAPER.items():
         if f"datasets.{name}.role" not in run.values:
@@ -226,7 +255,7 @@ def _baselines_differ(run: Settings, *, keys: Iterable[str]) -> Iterable[str]:
                 our_value = run.values.get(place) or None  # {} is none
                 their_value = theirs.get(place) or None
                 if our_value != their_value:
-                    yield f"{place}: {_shown(our_value)}, the paper's {_shown(their_value)}"
+                    yield Mark(f"{place}: {_shown(our_value)}, the paper's {_shown(their_value)}")
 
 
 def _has_list(known: Mapping[str, Any], run: Settings, *, variant: str) -> bool:
@@ -240,12 +269,12 @@ def _has_list(known: Mapping[str, Any], run: Settings, *, variant: str) -> bool:
     return any(run.pools.get(pool, {}).get("digest") == digest for pool, digest in lists.items())
 
 
-def _pool_differs(pool: str, run: Settings, paper: Settings) -> Iterable[str]:
+def _pool_differs(pool: str, run: Settings, paper: Settings) -> Iterable[Mark]:
     """Why a pool is not the authors' list."""
     ours = run.pools.get(pool, {})
     theirs = paper.pools.get(pool)
     if theirs is None:
-        yield f"candidates.{pool}: the paper has no such pool"
+        yield Mark(f"candidates.{pool}: the paper has no such pool")
         return
     if ours.get("digest") == theirs["digest"]:
         return
@@ -253,7 +282,9 @@ def _pool_differs(pool: str, run: Settings, paper: Settings) -> Iterable[str]:
     count = ours.get("count")
     if count is not None:
         texts = f"{count:,} texts"
-    yield f"candidates.{pool}: {texts}, not the authors' list of {theirs['count']:,}"
+    # Descriptors of the paper are given with --gpt-descriptors, without which there are no rows of them.
+    option = "--words FILE" if pool == "words" else ""
+    yield Mark(f"candidates.{pool}: {texts}, not the authors' list of {theirs['count']:,}", option)
 
 
 def flat(value: object, *, prefix: str = "") -> dict[str, object]:

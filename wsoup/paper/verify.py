@@ -102,7 +102,8 @@ class Compared:
 
 def check_is_theirs(run: Settings) -> None:
     """Raise MismatchError unless images and texts go through the authors' encoder as theirs do."""
-    differences = differing(run, paper=Settings.of_paper(), variant=PRETRAINED, row="class_name")
+    found = differing(run, paper=Settings.of_paper(), variant=PRETRAINED, row="class_name")
+    differences = [mark.why for mark in found]
     # As for tuned models: the logs are of one encoder alone.
     other_encoder = tables.encoder_differs(coverage.encoder_id(run), tuned=True)
     if other_encoder is not None:
@@ -114,7 +115,7 @@ def check_is_theirs(run: Settings) -> None:
 
 def search_differs(run: Settings) -> str | None:
     """Why the authors' searches cannot be compared with this run's source; None if they can."""
-    differences = list(images_differ(run))
+    differences = [mark.why for mark in images_differ(run)]
     shots = run.values["fewshot.shots"]
     if shots != 16:
         differences.append(f"fewshot.shots: {shots}, the paper's 16")

@@ -58,8 +58,8 @@ def adapt(
         logit_scale: factor of cosines, instead of the model's.
 
     Returns:
-        `predict`, `predict_proba`, `classifier`, `bias`; `adapted` says whether it was adapted, and `note` why
-        by little or not at all.
+        `predict`, `predict_proba`, `classifier`, `bias`; `adapted` says whether it was adapted, and `note` how many
+        images get another class, and why few or none.
 
     Raises:
         DataError, MismatchError, ParamsError: shapes that do not fit together, NaN, no images.
@@ -104,7 +104,7 @@ def _guarded(features: Tensor, *, zero_shot: Adapted, logit_scale: float) -> Ada
         return replace(zero_shot, note=f"class texts barely tell these images apart ({told}){KEPT}")
     bold, doubt = _bold(features, zero_shot=zero_shot, texts=texts, logit_scale=logit_scale)
     if not doubt:
-        return bold
+        return replace(bold, note=_changed(features, by=bold, answers=answers))
     variance = explained(features, answers=answers, n_classes=len(zero_shot.bias))
     at_most = int(CHANGED * variance * len(features))
     cautious, _ = estimate(features, zero_shot=zero_shot, texts=texts, logit_scale=logit_scale, trust=CAUTIOUS)
@@ -112,8 +112,17 @@ def _guarded(features: Tensor, *, zero_shot: Adapted, logit_scale: float) -> Ada
     share = step(features, start=start, end=cautious, at_most=at_most)
     if share == 0:
         return replace(zero_shot, note=doubt + KEPT)
-    note = f"{doubt}: adapted cautiously, at most {at_most} of {len(features)} answers changed"
-    return replace(between(start, cautious, share=share), note=note)
+    partly = between(start, cautious, share=share)
+    return replace(partly, note=f"{_changed(features, by=partly, answers=answers)}; cautiously, because {doubt}")
+
+
+def _changed(features: Tensor, *, by: Adapted, answers: Tensor) -> str:
+    """How many images get another class than their answers by the texts (N,)."""
+    changed = int((by.predict(features) != answers).sum())
+    share = f"{100 * changed / len(features):.0f} %"
+    return (
+        f"adapted to {len(features):,} images: {changed:,} of them ({share}) get another class than by the texts alone"
+    )
 
 
 def _bold(features: Tensor, *, zero_shot: Adapted, texts: Statistics, logit_scale: float) -> tuple[Adapted, str]:

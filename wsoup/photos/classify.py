@@ -170,7 +170,7 @@ class Classifier:
             if adapt:
                 class_texts = normalize(self.weights.T).T
                 adapted = adapted_to(features, texts=class_texts, logit_scale=self.logit_scale)
-                note = adapted.note or f"adapted to {len(features)} photos"
+                note = adapted.note
             answers = self.answers([photos[i] for i in readable], features, top=top, by=adapted)
             by_position.update(zip(readable, answers, strict=True))
         # Every photo that comes in goes out, in its place, read or not.

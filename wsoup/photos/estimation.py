@@ -64,7 +64,7 @@ class Adapted:
         classifier: W (D, C) float32, including the logit scale.
         bias: b (C,) float32.
         adapted: whether it differs from the zero-shot classifier.
-        note: why it differs by little or not at all: one line with the numbers that decided; or "".
+        note: one line: how many images get another class, and if few or none, why, with the numbers that decided.
     """
 
     classifier: Tensor
@@ -74,7 +74,7 @@ class Adapted:
 
     def __repr__(self) -> str:
         if self.adapted:
-            return f"<adapted classifier, {len(self.bias)} classes>"
+            return f"<adapted classifier, {len(self.bias)} classes: {self.note}>"
         return f"<zero-shot classifier, {len(self.bias)} classes: {self.note}>"
 
     @usual_torch()

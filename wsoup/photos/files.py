@@ -14,12 +14,13 @@ from wsoup.base import remote
 from wsoup.base.errors import DataError, MissingError
 from wsoup.datasets import listed_folder, webdataset
 from wsoup.datasets.cells import Cells
+from wsoup.datasets.containers import of_files
 from wsoup.datasets.found_files import found_below
-from wsoup.datasets.left_out import files_in, in_words
+from wsoup.datasets.left_out import in_words
 from wsoup.datasets.list_classes import class_texts
 from wsoup.datasets.lists import is_list, read_cells
 from wsoup.datasets.photo_files import ending, expected, is_photo
-from wsoup.datasets.walk import SPLIT_FOLDERS
+from wsoup.datasets.walk import SPLIT_FOLDERS, files_in
 from wsoup.disk.files import shown
 
 
@@ -81,7 +82,9 @@ def find_photos(places: Sequence[str]) -> tuple[list[Photo], str]:
         else:
             photos.append(Photo(place))
     if not photos:
-        raise DataError(f"no images in {', '.join(shown(place) for place in places)}; expected {expected()} files")
+        held = of_files(file for place in places if os.path.isdir(place) for file in files_in(place))
+        step = held or f"expected {expected()} files"
+        raise DataError(f"no images in {', '.join(shown(place) for place in places)}; {step}")
     if not others:
         return photos, ""
     return photos, in_words(others)
@@ -105,7 +108,7 @@ def _said_by_its_lists(place: str) -> dict[str, str] | None:
     """The class of each photo by a folder's own lists; None if it has none."""
     if not listed_folder.is_listed_folder(place):
         return None
-    cells, _ = listed_folder.read_all(place, wanted=SPLIT_FOLDERS)
+    cells, _ = listed_folder.read_all(place, wanted=SPLIT_FOLDERS, may_be_several=True)
     texts = class_texts(cells)
     paths, _ = found_below(place, cells.paths, origin=place)
     return None if texts is None else {os.path.join(place, path): text for path, text in zip(paths, texts, strict=True)}
@@ -113,18 +116,19 @@ def _said_by_its_lists(place: str) -> dict[str, str] | None:
 
 def _in_list(path: Path) -> list[Photo]:
     """The photos of a list; relative paths are relative to it, or else to the working folder."""
-    cells = read_cells(path, remarks=True)
+    cells = read_cells(path, remarks=True, may_be_several=True)
     if not cells.paths:
         raise DataError(f"{path} has no rows below its header; expected one for each photo")
     said = class_texts(cells)
     # The answer has a column path of its own.
-    others = [column for column in cells.columns if column.casefold() != "path"]
+    written = cells.written or cells.columns
+    others = [column for column in written if column.casefold() != "path"]
     problem = _url_problem(cells)
     photos = []
     for i, name in enumerate(_found(cells, folder=path.parent)):
         photo = Photo(
             name,
-            columns={column: cells.columns[column][i] for column in others},
+            columns={column: written[column][i] for column in others},
             said=None if said is None else said[i],
             place=str(path),
             problem=problem if remote.names_url(name) else "",

@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 from wsoup.base.errors import ChangedError, MismatchError
-from wsoup.disk import code
+from wsoup.disk import code, syntax
 from wsoup.params.graph import CODE, Stage, read_graph, value_at
 from wsoup.params.reading import read_yaml
 from wsoup.params.section import Section
@@ -65,7 +65,7 @@ def digest_of(stage: Stage, *, stages: Path) -> str:
     settings = _settings(stage)
     if not settings:
         return digest
-    return code.short_digest(json.dumps([digest, settings], sort_keys=True))
+    return syntax.short_digest(json.dumps([digest, settings], sort_keys=True))
 
 
 def _settings(stage: Stage) -> dict[str, object]:

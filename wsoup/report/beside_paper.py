@@ -47,7 +47,7 @@ def beside_paper(results: Results, row: ShownRow) -> dict[str, Beside]:
     """Our column -> the paper's figure for a row; only columns that the paper has."""
     if not row.theirs:
         return {}
-    reasons = settings.marks(
+    marks = settings.marks(
         results.settings,
         paper=results.paper_settings,
         encoder=results.encoder,
@@ -58,7 +58,7 @@ def beside_paper(results: Results, row: ShownRow) -> dict[str, Beside]:
     for column, names in results.columns.items():
         figure = row.theirs.get(papers_column(results, column, names))
         if figure is not None:
-            unlike = set(reasons)
+            unlike = {mark.why for mark in marks}
             for name in names:
                 unlike.update(_unlike_dataset(results, name))
             beside[column] = Beside(figure, frozenset(unlike))
@@ -82,7 +82,7 @@ def _stored(results: Results, row: ShownRow) -> Beside | None:
         row=row.row.key,
         column="stored",
     )
-    return Beside(1000.0 * thousands, frozenset(known))
+    return Beside(1000.0 * thousands, frozenset(mark.why for mark in known))
 
 
 def papers_column(results: Results, column: str, names: Sequence[str]) -> str:
@@ -114,5 +114,5 @@ def _unlike_dataset(results: Results, name: str) -> list[str]:
     reasons = []
     if not facts.get("paper_comparable", True):
         reasons.append(f"{name}: {facts.get('reason', 'another split')}")
-    reasons += settings.dataset_differs(results.settings, name)
+    reasons += [mark.why for mark in settings.dataset_differs(results.settings, name)]
     return reasons

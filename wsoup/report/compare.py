@@ -12,7 +12,7 @@ from wsoup.params.reading import parse_yaml, read_yaml
 from wsoup.report.changes import CONFIDENCE, Change, changes
 from wsoup.report.fed import FedRow, fed_rows
 from wsoup.report.load import recorded
-from wsoup.report.one_sided import GONE, NEW, gone_rows, on_places, one_sided_line, others_on_one_side
+from wsoup.report.one_sided import GONE, NEW, on_places, one_sided_line, others_on_one_side, rows_of_one
 from wsoup.report.others import changes_of_others, others_in_lines
 from wsoup.report.pairs import key_before, renamed_keys
 from wsoup.report.record import FILE, Record
@@ -22,7 +22,7 @@ from wsoup.runtime.git import git
 from wsoup.statistics.words import magnitude, worded
 
 FIRST = 3
-"""Rows that are shown first, at most, unless all are asked for."""
+"""Rows of both runs that are shown first, at most, unless all are asked for; as many new ones, and ones gone."""
 
 
 def compare(first: str = "HEAD", second: str = WORKSPACE, *, root: Path = Path(), everything: bool = False) -> str:
@@ -37,31 +37,30 @@ def compare(first: str = "HEAD", second: str = WORKSPACE, *, root: Path = Path()
     after = Revision(second, root=root)
     edits = changed_params(before.record.params, after.record.params)
     params = _sentences(edits)
-    fed = fed_rows(after.record, changed=list(edits))
     renamed = renamed_keys(before, after)
-    gone = gone_rows(before, after, renamed=renamed)
-    caveats = _caveats(before, after)
+    new = rows_of_one(after, before, renamed=renamed)
+    gone = rows_of_one(before, after, renamed=renamed)
+    only_new = {row.key for row in new}
+    fed = [row for row in fed_rows(after.record, changed=list(edits)) if row.key not in only_new]
     width = WIDTH
     if everything:
         width = 10**6
     else:
-        # Fewer rows below a caveat, so that all of it stays on one screen.
-        most = FIRST - 1 if caveats else FIRST
-        fed = fed[:most]
-        gone = gone[:most]
-    shown, new = _changes_of(fed, before=before, after=after)
-    on_one_side = [*on_places(new, at=after, what=NEW), *on_places(gone, at=before, what=GONE)]
+        fed, new, gone = fed[:FIRST], new[:FIRST], gone[:FIRST]
+    shown = _changes_of(fed, before=before, after=after)
     others = changes_of_others(before, after, shown={row.key for row in fed})
-    conclusion = _conclusion(shown, others=others)
-    if on_one_side and not shown:
-        conclusion = f"Nothing to compare: the rows shown are new ({len(new)}) or gone ({len(gone)})."
-    lines = textwrap.wrap(conclusion, width=WIDTH)
-    lines += caveats
+    not_run = _not_run(before, after)
+    lines = [*not_run, "Below are the results from before that edit."] if not_run else []
+    if (new or gone) and not shown:
+        lines += textwrap.wrap(_one_sided_conclusion(new, gone), width=WIDTH)
+    else:
+        lines += textwrap.wrap(_conclusion(shown, others=others), width=WIDTH)
+    lines += _caveats(before, after)
     lines += _all_of("params", params or ["the same in both"], width=width)
     lines.append(_header())
     for change, title in shown:
         lines.append(_line(change, title=title))
-    lines += map(one_sided_line, on_one_side)
+    lines += map(one_sided_line, [*on_places(new, at=after, what=NEW), *on_places(gone, at=before, what=GONE)])
     lines += _members(before.record, after.record, width=width)
     lines += others_in_lines(others, fed={row.key for row in fed}, everything=everything)
     known = {row.key for row in (*new, *gone)} | renamed
@@ -69,22 +68,17 @@ def compare(first: str = "HEAD", second: str = WORKSPACE, *, root: Path = Path()
     return "\n".join(lines)
 
 
-def _changes_of(
-    fed: Sequence[FedRow], *, before: Revision, after: Revision
-) -> tuple[list[tuple[Change, str]], list[FedRow]]:
-    """Changes of some rows with their titles, and the rows that only the later revision has.
+def _changes_of(fed: Sequence[FedRow], *, before: Revision, after: Revision) -> list[tuple[Change, str]]:
+    """Changes of some rows with their titles.
 
     The places of a row are judged together, each row by itself: it is a question of its own.
     """
     shown = []
-    new = []
     for row in fed:
         old_key = key_before(row.key, before=before, after=after)
         of_row = changes(before, after, keys=[(old_key, row.key)])
         shown += [(change, row.title) for change in of_row]
-        if row.key in after.counts and old_key not in before.counts:
-            new.append(row)
-    return shown, new
+    return shown
 
 
 def _header() -> str:
@@ -173,7 +167,7 @@ def _since(record: Record, *, sections: Mapping[str, object]) -> list[str]:
 
 
 def _caveats(before: Revision, after: Revision) -> list[str]:
-    """What a reader must know first: another machine's figures, other images, params.yaml edited since."""
+    """What a reader must know of the figures: another machine's, other images, a commit of other params."""
     lines = []
     if before.commit is not None and (PRETRAINED, all_seeds(before.record.soup)) not in before.right:
         lines.append(
@@ -185,11 +179,17 @@ def _caveats(before: Revision, after: Revision) -> list[str]:
     if other:
         lines.append(one_line_of("not compared, because their test images differ", other, width=WIDTH))
     for revision in (before, after):
-        if revision.commit is None:
-            lines += edited(revision.record, root=revision.root)
-        else:
+        if revision.commit is not None:
             lines += _committed_without_a_run(revision)
     return lines
+
+
+def _not_run(before: Revision, after: Revision) -> list[str]:
+    """A line if the workspace's params.yaml was edited after the run that is compared."""
+    for revision in (before, after):
+        if revision.commit is None:
+            return edited(revision.record, root=revision.root)
+    return []
 
 
 def _committed_without_a_run(revision: Revision) -> list[str]:
@@ -212,6 +212,15 @@ def _datasets(revision: Revision) -> dict[str, TestImages]:
         for dataset in counts:
             datasets[dataset.name] = dataset
     return datasets
+
+
+def _one_sided_conclusion(new: Sequence[FedRow], gone: Sequence[FedRow]) -> str:
+    """Which rows came and went, where no row that both runs have depends on the edit."""
+    parts = []
+    for what, rows in ((NEW, new), (GONE, gone)):
+        if rows:
+            parts.append(f"{what}: {', '.join(row.title for row in rows)}")
+    return f"No row of both runs depends on the edit; {'; '.join(parts)}."
 
 
 def _conclusion(shown: Sequence[tuple[Change, str]], *, others: Sequence[Change]) -> str:

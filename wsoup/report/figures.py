@@ -6,7 +6,7 @@ from typing import Any
 
 from wsoup.base import project
 from wsoup.disk import store
-from wsoup.disk.files import Artifacts
+from wsoup.disk.files import Artifacts, tamed
 from wsoup.report.answer import RunAnswer
 from wsoup.report.plots_landscape import interpolated
 
@@ -68,7 +68,8 @@ def figure(name: str, rows: Sequence[Mapping[str, object]]) -> dict[str, Any]:
     specification: dict[str, Any] = json.loads(template, object_hook=_without_revisions)
     specification["$schema"] = SCHEMA
     specification["config"] = LOOK
-    specification["data"] = {"values": list(rows)}
+    rows = legible(rows)
+    specification["data"] = {"values": rows}
     if name == "landscape":
         # A run without targets has only the panels of the training images.
         means = {row["mean"] for row in rows}
@@ -76,6 +77,11 @@ def figure(name: str, rows: Sequence[Mapping[str, object]]) -> dict[str, Any]:
         specification["vconcat"] = [panel for panel in panels if panel["title"]["text"] in means]
         specification["data"] = {"values": interpolated(rows)}
     return specification
+
+
+def legible(rows: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
+    """Data of a figure whose texts turn no others round, as a class's name may."""
+    return [{key: tamed(value) if isinstance(value, str) else value for key, value in row.items()} for row in rows]
 
 
 def _without_revisions(part: dict[str, Any]) -> dict[str, Any]:

@@ -32,13 +32,13 @@ class OneSided(NamedTuple):
     what: str
 
 
-def gone_rows(before: Revision, after: Revision, *, renamed: Collection[RowKey]) -> list[FedRow]:
-    """The rows that only the earlier revision has, without those that are compared under another name (`renamed`)."""
-    gone = []
-    for row in every_row(before.record):
-        if row.key in before.counts and row.key not in after.counts and row.key not in renamed:
-            gone.append(row)
-    return gone
+def rows_of_one(one: Revision, other: Revision, *, renamed: Collection[RowKey]) -> list[FedRow]:
+    """The rows that only `one` has, without those that are compared under another name (`renamed`)."""
+    rows = []
+    for row in every_row(one.record):
+        if row.key in one.counts and row.key not in other.counts and row.key not in renamed:
+            rows.append(row)
+    return rows
 
 
 def on_places(rows: Sequence[FedRow], *, at: Revision, what: str) -> list[OneSided]:
@@ -76,11 +76,12 @@ def one_sided_line(row: OneSided) -> str:
 
 
 def others_on_one_side(before: Revision, after: Revision, *, shown: Collection[RowKey], width: int) -> Iterator[str]:
-    """The names of all other rows that are new or gone, a line for each kind."""
+    """All other rows that are new or gone, a line for each kind, each with its accuracy on the first place it has."""
     for what, one, other in ((NEW, after, before), (GONE, before, after)):
-        names = []
+        rows = []
         for key in one.counts:
             if key not in other.counts and key not in shown:
-                names.append("/".join(key))
-        if names:
-            yield one_line_of(f"other rows that are {what} ({len(names)})", names, width=width)
+                places = on_places([FedRow(key, "/".join(key), ())], at=one, what=what)
+                rows += [f"{row.title}, {row.place}: {row.accuracy:.1f}" for row in places[:1]]
+        if rows:
+            yield one_line_of(f"other rows that are {what} ({len(rows)})", rows, width=width)

@@ -6,7 +6,7 @@ and those after it print the harmonic mean of the two means; the mean of the dat
 
 import csv
 import io
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,9 +29,12 @@ NOTE = (
     "harmonic mean of the two means, as in CoCoOp; the mean of the datasets' H is the last column."
 )
 THEIRS = (
-    "Published: ViT-B/16 (OpenAI), 16 shots, means over three seeds and the same eleven datasets; their training is "
-    "their own. Sources: {sources}."
+    "Published: ViT-B/16 (OpenAI), 16 shots, {over}; their training and few-shot images are their own. Source: "
+    "{sources}."
 )
+ALL = "all"
+"""Stands for the eleven datasets in the file of published figures."""
+WITH_TRAINING = {name for name, known in PAPER.items() if known.role != "dg"}
 
 
 class Halves(NamedTuple):
@@ -134,14 +137,15 @@ def _csv_row(row: Halves) -> dict[str, str | int | float | None]:
     return values
 
 
-def markdown(by_dataset: Mapping[str, Sequence[Halves]], *, beside: bool) -> str:
+def markdown(by_dataset: Mapping[str, Sequence[Halves]], *, beside: Mapping[str, str]) -> str:
     """The page: means over all datasets first, then each dataset.
 
     Args:
         by_dataset: the rows.
-        beside: whether the published figures are of the same protocol, datasets and encoder.
+        beside: of datasets whose published figures are of the same protocol, the name that these have there.
     """
     parts = []
+    theirs = published()
     if len(by_dataset) > 1:
         columns = (*COLUMNS, "mean of H")
         rows: list[TableCells] = []
@@ -149,11 +153,11 @@ def markdown(by_dataset: Mapping[str, Sequence[Halves]], *, beside: bool) -> str
             row = dict(zip(columns, mean[:6], strict=True))
             rows.append({**row, "texts": f"{mean.texts:g}"})
         notes = [NOTE]
-        if beside:
-            theirs = published()
-            rows += [{"method": f"{line['method']}, published", **_figures(line)} for line in theirs]
-            sources = dict.fromkeys(line["source"] for line in theirs)
-            notes.append(THEIRS.format(sources="; ".join(sources)))
+        if set(beside) == set(by_dataset) and {*beside.values()} == WITH_TRAINING:
+            rows += _rows_of(theirs, dataset=ALL)
+            notes.append(
+                THEIRS.format(over="means over three seeds and the same eleven datasets", **_sources(theirs, ALL))
+            )
         n_datasets = len(by_dataset)
         parts.append(Table("", f"{TITLE}: means over {n_datasets} datasets", columns, rows, notes).as_markdown())
     for dataset, of_dataset in by_dataset.items():
@@ -162,29 +166,51 @@ def markdown(by_dataset: Mapping[str, Sequence[Halves]], *, beside: bool) -> str
             lines.append(
                 {"method": each.method, "texts": f"{each.texts:g}", "base": each.base, "new": each.new, "H": each.h}
             )
-        note = f"Means over {of_dataset[0].seeds} seeds." if of_dataset else "No rows."
-        parts.append(Table("", f"{TITLE}: {dataset}", COLUMNS, lines, [note]).as_markdown())
+        notes = [f"Means over {of_dataset[0].seeds} seeds." if of_dataset else "No rows."]
+        if dataset in beside:
+            lines += _rows_of(theirs, dataset=beside[dataset])
+            notes.append(THEIRS.format(over="means over three seeds", **_sources(theirs, beside[dataset])))
+        parts.append(Table("", f"{TITLE}: {dataset}", COLUMNS, lines, notes).as_markdown())
     return "\n".join(parts)
 
 
-def is_theirs(record: Record, *, datasets: Collection[str]) -> bool:
-    """Whether runs are of the published protocol: the paper's encoder, 16 shots, and all of its datasets but shifts."""
+def published_name(record: Record, *, dataset: str) -> str | None:
+    """The dataset of published figures that a run is comparable with: same images, encoder and shots; None if none is.
+
+    Args:
+        record: of the run.
+        dataset: its source.
+    """
     params = record.params
-    with_training = {name for name, known in PAPER.items() if known.role != "dg"}
-    in_coops_layout = str(next(iter(params["datasets"].values())).get("layout", "")).startswith("coop")
+    section = params["datasets"][dataset]
+    kind, _, name = str(section.get("layout", "")).partition(":")
+    name = name or dataset
     same_encoder = encoder_differs({**params["encoder"], "quick_gelu": True}, tuned=True) is None
-    return same_encoder and in_coops_layout and params["fewshot"]["shots"] == 16 and {*datasets} == with_training
+    if kind == "coop" and name in WITH_TRAINING and same_encoder and params["fewshot"]["shots"] == 16:
+        return name
+    return None
 
 
 def published() -> list[dict[str, str]]:
-    """Figures of CoOp's protocol, means over the eleven datasets: {method, base, new, h, source}."""
+    """Figures of CoOp's protocol: {dataset, method, base, new, h, source}; a dataset of the paper, or `ALL`."""
     path = PUBLISHED if PUBLISHED.exists() else project.file(str(PUBLISHED))
     with open(path, encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+        # A file of an earlier version, which had means alone, named no dataset.
+        return [{"dataset": ALL, **line} for line in csv.DictReader(file)]
 
 
-def _figures(line: Mapping[str, str]) -> dict[str, float]:
-    return {"base": float(line["base"]), "new": float(line["new"]), "H": float(line["h"])}
+def _rows_of(theirs: Sequence[Mapping[str, str]], *, dataset: str) -> list[TableCells]:
+    rows: list[TableCells] = []
+    for line in theirs:
+        if line["dataset"] == dataset:
+            figures = {"base": float(line["base"]), "new": float(line["new"]), "H": float(line["h"])}
+            rows.append({"method": f"{line['method']}, published", **figures})
+    return rows
+
+
+def _sources(theirs: Sequence[Mapping[str, str]], dataset: str) -> dict[str, str]:
+    named = dict.fromkeys(line["source"] for line in theirs if line["dataset"] == dataset)
+    return {"sources": "; ".join(named)}
 
 
 def points(by_dataset: Mapping[str, Sequence[Halves]], *, record: Record) -> list[dict[str, str | float]]:

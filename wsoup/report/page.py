@@ -17,7 +17,7 @@ import yaml
 
 from wsoup import __version__
 from wsoup.disk import store
-from wsoup.disk.files import Artifacts
+from wsoup.disk.files import Artifacts, tamed
 from wsoup.report.answer import RunAnswer
 from wsoup.report.figures import figures
 from wsoup.report.labels import soup_title
@@ -91,7 +91,9 @@ def write_page(path: str | Path, *, root: str | Path = ".", title: str = TITLE) 
         "params": yaml.safe_dump(record.params, sort_keys=False),
         "bundle": vega_script(),
     }
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, finalize=_tamed_text
+    )
     environment.filters |= {"script_json": script_json, "columns": shown_columns, "text": cell}
     page = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(context)
     store.write_bytes(path, sealed(page).encode())
@@ -154,6 +156,11 @@ def _sentences(run: FinishedRun) -> list[tuple[str, str, str]]:
             what = f"{what}; {n_datasets} datasets"
         sentences.append((where, what, text))
     return sentences
+
+
+def _tamed_text(value: object) -> object:
+    """A text of the page without what would turn round the text beside it; what is marked as safe stays as it is."""
+    return tamed(value) if type(value) is str else value
 
 
 def script_json(value: object) -> str:

@@ -12,7 +12,7 @@ from wsoup.base import project
 from wsoup.base.errors import MissingError, ParamsError
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
-from wsoup.report.figures import FIGURES, figure
+from wsoup.report.figures import FIGURES, figure, legible
 
 TEXT = "#737c87"
 """A grey with a contrast of at least 4 to white and to GitHub's dark ground."""
@@ -75,7 +75,7 @@ def write_points(path: str | Path, points: Sequence[Mapping[str, object]], *, na
     """Write a figure that a command draws and no run has, as SVG: its template lies in data/figures."""
     template = project.file(f"data/figures/{name}.json").read_text(encoding="utf-8")
     specification: dict[str, Any] = json.loads(template)
-    specification["data"] = {"values": list(points)}
+    specification["data"] = {"values": legible(points)}
     return _write(path, specification)
 
 

@@ -149,7 +149,7 @@ def _in_markdown(text: str) -> str:
     >>> print(_in_markdown("a | b <img src=x> ![x](y)"))
     a \| b &lt;img src=x> !\[x](y)
     """
-    escaped = re.sub(r"([\\|\[])", r"\\\1", text)
+    escaped = re.sub(r"([\\|\[])", r"\\\1", tamed(text))
     escaped = escaped.replace("<", "&lt;")
     return " ".join(escaped.split())
 

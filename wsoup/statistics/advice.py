@@ -5,9 +5,8 @@ head is named unless another row is ahead of it by more than two images and two 
 difference; otherwise the best row is, and of equal ones the simplest. Held-out photos are few where shots are few, and
 a head that has seen such photos is mostly better on new ones, so a doubt counts for it.
 
-The rule was chosen on folders of photographs, none of which were kept apart. How often it names the best row, for
-each number of shots and held-out photos, is in docs/notes/heads.md. Where few are held out, all labelled photos judge
-in turn, and the sentence says how sure that is.
+The rule was chosen on folders of photographs, none of which were kept apart. How often it names the best row is in
+docs/notes/heads.md. Where few are held out, all labelled photos judge in turn, and the sentence says how sure that is.
 
 Gains over the first row are judged together, so intervals and words come from the same correction. Where even the best
 row is not above chance by more than noise, that is said first.

@@ -252,7 +252,7 @@ class PromptEncoder:
         """Largest distance of two unit vectors that count as the same feature."""
         assert self._fast is not None
         tolerance = TOLERANCE[self._fast.texts.tower.dtype]
-        if self.device.type == "cuda" and torch.get_float32_matmul_precision() != "highest":
+        if self.device.type == "cuda" and torch.backends.cuda.matmul.fp32_precision == "tf32":
             tolerance = max(tolerance, TF32_TOLERANCE)
         return tolerance
 

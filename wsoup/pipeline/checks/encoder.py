@@ -20,7 +20,9 @@ from wsoup.pipeline.params import Params
 from wsoup.search.candidates import pools
 from wsoup.texts.coverage import read_tower
 from wsoup.texts.tokens import beyond_context, too_long
-from wsoup.towers.models import forced_quick_gelu, known_tags, tokenizer_of, untrained_model
+from wsoup.towers.encoder import preprocessing_of
+from wsoup.towers.models import forced_quick_gelu, known_tags, known_tokenizer, untrained_model
+from wsoup.towers.unstated import unstated
 
 
 def encoder(params: Params) -> Iterator[Finding]:
@@ -44,7 +46,7 @@ def encoder(params: Params) -> Iterator[Finding]:
     except WsoupError as error:
         yield Finding("error", "encoder", str(error))
         return
-    for fact in facts:
+    for fact in filter(None, facts):
         yield Finding("fact", "encoder", fact)
     for warning in caught:
         yield Finding("warning", "encoder", " ".join(str(warning.message).split()))
@@ -65,6 +67,7 @@ def _facts(model: Any, *, section: EncoderParams) -> Iterator[str]:
         size = (size, size)
     height, width = size
     yield f"images: {type(model.visual).__name__}, {height} x {width} pixels"
+    yield unstated(section, preprocessing_of(model))
     way = "plain, by encode_text: correct but slower"
     if read_tower(model, dtype=None) is not None:
         way = "fast (compared with encode_text on first use)"
@@ -94,7 +97,7 @@ def long_texts(params: Params, *, class_names: Sequence[str]) -> Iterator[str]:
     if candidates.on_long_text == "skip":
         return
     try:
-        tokenizer = tokenizer_of(params.encoder.model)
+        tokenizer = known_tokenizer(params.encoder)
         texts = {}
         for pool in candidates.pools:
             if candidates.files(pool):
@@ -119,7 +122,7 @@ def long_class_texts(
 ) -> Iterator[str]:
     """The first text of a dataset's file that is too long as a prompt of its class, and how many there are."""
     try:
-        tokenizer = tokenizer_of(params.encoder.model)
+        tokenizer = known_tokenizer(params.encoder)
     except WsoupError:  # a missing model is reported elsewhere
         return
     by_class = gpt_prompts(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from wsoup.base.errors import DataError, WsoupError
-from wsoup.datasets.left_out import files_in
+from wsoup.datasets.walk import files_in
 from wsoup.disk.files import shown
 from wsoup.params.reading import read_yaml
 

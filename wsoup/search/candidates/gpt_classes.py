@@ -20,6 +20,8 @@ NAMED = "gpt_descriptors"
 """The key of a dataset whose file may have other keys for some classes, which `gpt_names` names."""
 _ALIASES = ({"newt", "eft", "smoothnewt"}, {"tights", "maillot"}, {"missile", "projectile"}, {"sunglasses", "sunglass"})
 """Names for the same ImageNet class in different lists of its 1,000 names, folded."""
+_ESCAPED = re.compile(r"\\+#")
+"""How a key of a file of pairs begins that begins with ``#``, or with backslashes and one, itself."""
 _BETWEEN_WORDS = re.compile(r"(?<=\w)[\s_-]+(?=\w)|[\s_.,:;'’\"/()\[\]&]+")
 """What tells no two names apart. A sign at the end of a name does, as in ``c++`` or ``A-``."""
 
@@ -38,8 +40,9 @@ def texts_of(given: ClassTextFile, *, class_names: Sequence[str]) -> dict[str, l
 
 
 def keys_in(path: str, *, class_names: Collection[str], keys: Collection[str]) -> dict[str, str]:
-    """The key of each class that a file of pairs names (key, tab, class; lines with # are not read).
+    r"""The key of each class that a file of pairs names (key, tab, class; lines with # are not read).
 
+    A key that begins with ``#`` has a backslash before it, as `wsoup texts match` writes it.
     Pairs of another file's keys are left out: descriptors and sentences may share the file of pairs.
 
     Raises:
@@ -50,7 +53,8 @@ def keys_in(path: str, *, class_names: Collection[str], keys: Collection[str]) -
     for number, line in numbered(path).items():
         if line.startswith("#"):
             continue
-        key, tab, rest = line.partition("\t")
+        written, tab, rest = line.partition("\t")
+        key = written[1:] if _ESCAPED.match(written) else written
         name = rest.partition("\t")[0].strip()
         if not tab or not name:
             raise PoolError(f"{path}, line {number}: {shown_value(line)} must be a key, a tab and a class")

@@ -118,14 +118,23 @@ def nearest_keys(name: str, *, keys: Sequence[str]) -> list[str]:
 def as_text(pairs: Pairs, *, file: str) -> str:
     """The pairs as a file that `names_of_keys` reads: certain ones, then doubtful ones as comments."""
     lines = [HEAD.format(file=file)]
-    lines += [f"{key}\t{name}\n" for name, key in pairs.certain.items()]
+    lines += [f"{_written(key)}\t{name}\n" for name, key in pairs.certain.items()]
     if pairs.doubtful:
         lines.append("# Doubtful: of a line that is right, remove the #; of another, correct the key, too.\n")
     for doubt in pairs.doubtful:
-        first, *others = doubt.nearest or ["?"]
+        first, *others = map(_written, doubt.nearest or ["?"])
         or_else = f"\tor: {' | '.join(others)}" if others else ""
         lines.append(f"# {first}\t{doubt.class_name}{or_else}\n")
     return "".join(lines)
+
+
+def _written(key: str) -> str:
+    r"""A key as its line begins, which is a comment after ``#``.
+
+    >>> print(_written("#1 shoe"), _written("shoe"))
+    \#1 shoe shoe
+    """
+    return f"\\{key}" if key.lstrip("\\").startswith("#") else key
 
 
 def in_words(pairs: Pairs) -> str:

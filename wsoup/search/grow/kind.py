@@ -53,7 +53,7 @@ class AnySoup(Section):
         taken = getattr(self, self.within_k1)
         if self.limit is not None and taken > self.limit:
             raise ValueError(
-                f"{self.within_k1} ({taken}) must not exceed k1 ({self.limit}): it is taken from the top k1"
+                f"{self.within_k1} ({taken}) must not exceed k1 ({self.limit}): it is taken from the top k1; lower it"
             )
         return self
 

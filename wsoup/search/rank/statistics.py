@@ -11,6 +11,8 @@ wrong, and breaks c that it gets right, its gain is b - c, with standard error s
 N paired draws. Source: this project.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -21,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wsoup.core.linear import Linear
+from wsoup.core.linear import Linear, without_tf32
 from wsoup.core.scoring import AtOnce, Decisions, Scores, suited_to
 from wsoup.disk.shards import Owner, Shard
 from wsoup.disk.store import pack_arrays, unpack_arrays
@@ -95,10 +97,10 @@ def _with_likelihood(images: ImageSet, text_features: Tensor, *, at_once: AtOnce
         x, y = images.image_features[rows], images.labels[rows]
         for start in range(0, n_candidates, together):
             part = slice(start, start + together)
-            block = _Block(x, y, text_features[part], at_once=at_once)
-            right[part, rows], near[part, rows] = block.decide()
+            decisions, relative = _Block(x, y, text_features[part], at_once=at_once).decide()
+            right[part, rows], near[part, rows] = decisions
             for k, inside in subsets.items():
-                log_likelihood[k, part] = block.likelihood(inside)
+                log_likelihood[k, part] = relative.likelihood(inside)
     return Decisions(right, near), log_likelihood
 
 
@@ -114,50 +116,68 @@ def _passes(images: ImageSet, *, most: int) -> list[tuple[slice | Tensor, dict[i
 
 
 class _Block:
-    """Some candidates (p, C, D) on n images (n, D). Their scores are kept if `AtOnce.kept` allows it.
-
-    Scores are relative to the label's score, which changes no likelihood and is more precise in float32.
-    """
+    """Some candidates (p, C, D) on n images (n, D), whose scores are computed a few images at a time."""
 
     def __init__(self, image_features: Tensor, labels: Tensor, texts: Tensor, *, at_once: AtOnce) -> None:
-        self.image_features, self.labels, self.shape, self.at_once = image_features, labels, texts.shape, at_once
+        self.image_features = image_features
+        self.labels = labels
+        self.texts = texts
+        self.at_once = at_once
+        self.n_candidates, self.n_classes, _ = texts.shape
         self.cosines = Linear(texts.flatten(0, 1), None, dtype=texts.dtype)
-        self.deviations = texts.new_empty(len(labels), len(texts))  # (N, p) over classes
-        self.of_image = max(1, texts.shape[0] * texts.shape[1])  # scores
-        self.kept: Tensor | None = None
-        if len(labels) * self.of_image <= at_once.kept:
-            self.kept = texts.new_empty(len(labels), *texts.shape[:2])
+        self.of_image = max(1, self.n_candidates * self.n_classes)  # scores
 
-    def _blocks(self, *, n_images: int) -> Iterator[tuple[slice, Tensor]]:
+    def scores(self, *, n_images: int) -> Iterator[tuple[slice, Tensor]]:
         """Scores (n, p, C), of `n_images` images at a time."""
         for start in range(0, len(self.labels), n_images):
             x = self.image_features[start : start + n_images]
-            yield slice(start, start + len(x)), self.cosines(x).view(len(x), *self.shape[:2])
+            with without_tf32():
+                scores = self.cosines(x)
+            yield slice(start, start + len(x)), scores.view(len(x), self.n_candidates, self.n_classes)
 
-    def decide(self) -> Decisions:
-        """`Scores.against`, while computing the deviations."""
-        decisions = Decisions.none_yet(self.shape[0], self.labels)
+    def decide(self) -> tuple[Decisions, _RelativeScores]:
+        """`Scores.against`, and the likelihoods that follow from the same scores."""
+        decisions = Decisions.none_yet(self.n_candidates, self.labels)
+        deviations = self.texts.new_empty(len(self.labels), self.n_candidates)
+        kept: Tensor | None = None
+        if len(self.labels) * self.of_image <= self.at_once.kept:
+            kept = self.texts.new_empty(len(self.labels), self.n_candidates, self.n_classes)
         n_scores = min(self.at_once.passes, self.at_once.kept)
-        for where, scores in self._blocks(n_images=max(1, n_scores // self.of_image)):
+        for where, scores in self.scores(n_images=max(1, n_scores // self.of_image)):
             labels = self.labels[where]
             own = decisions.decide(slice(None), where, scores, labels=labels)
             # Kept scores have to move out of the product's memory anyway, so the difference moves them.
-            relative = scores if self.kept is None else self.kept[where]
+            relative = scores if kept is None else kept[where]
             _relative(scores, labels, own=own, out=relative)
-            self.deviations[where] = _deviations(relative)
-        return decisions
+            deviations[where] = _deviations(relative)
+        return decisions, _RelativeScores(self, deviations, kept)
+
+
+@dataclass(frozen=True)
+class _RelativeScores:
+    """Scores of a block minus the label's score, which changes no likelihood and is more precise in float32.
+
+    Attributes:
+        block: candidates and images.
+        deviations: (n, p) of each image's scores over classes.
+        kept: all scores (n, p, C), or None if `AtOnce.kept` does not allow that: each call then computes them again.
+    """
+
+    block: _Block
+    deviations: Tensor
+    kept: Tensor | None
 
     def likelihood(self, index: Tensor) -> Tensor:
         """k2 on the images `index`: (p,) float64."""
         sigma = self.deviations[index].double().mean(dim=0)
         scale = torch.where(sigma > 0, SHARPNESS / sigma, torch.zeros_like(sigma)).to(self.deviations.dtype)
         total = torch.zeros_like(sigma)
-        at_once = max(1, self.at_once.softmax // self.of_image)
-        for where, scores in self._again():
+        at_once = max(1, self.block.at_once.softmax // self.block.of_image)
+        for where, scores in self._scores():
             inside = index  # filtering would make a GPU wait
-            if len(scores) < len(self.labels):
+            if len(scores) < len(self.block.labels):
                 inside = index[(index >= where.start) & (index < where.stop)] - where.start
-            labels = self.labels[where]
+            labels = self.block.labels[where]
             for rows in inside.split(at_once):
                 logits = scores.index_select(0, rows).mul_(scale[:, None])  # (n, p, C)
                 label = labels[rows][:, None, None].expand(-1, len(scale), 1)
@@ -165,13 +185,14 @@ class _Block:
                 total += of_label.double().sum(dim=0)
         return total / len(index)
 
-    def _again(self) -> Iterator[tuple[slice, Tensor]]:
+    def _scores(self) -> Iterator[tuple[slice, Tensor]]:
         """The relative scores: kept, or computed again."""
         if self.kept is not None:
             yield slice(0, len(self.kept)), self.kept
             return
-        for where, scores in self._blocks(n_images=max(1, self.at_once.kept // self.of_image)):
-            labels = self.labels[where][:, None, None].expand(-1, self.shape[0], 1)
+        n_images = max(1, self.block.at_once.kept // self.block.of_image)
+        for where, scores in self.block.scores(n_images=n_images):
+            labels = self.block.labels[where][:, None, None].expand(-1, self.block.n_candidates, 1)
             yield where, scores.sub_(scores.gather(2, labels))
 
 

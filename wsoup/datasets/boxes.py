@@ -1,0 +1,98 @@
+"""Data for object detection: boxes of objects, of which several lie in a photo, and no class of the photo itself.
+
+A photo whose boxes are all of one class is of that class; any other is refused with its boxes' classes.
+"""
+
+import dataclasses
+import os
+import re
+from itertools import islice
+from pathlib import Path
+
+from wsoup.datasets.cells import Cells, SeveralClasses, folded
+from wsoup.datasets.listing import some
+from wsoup.datasets.walk import files_in
+from wsoup.disk.files import shown
+
+CORNERS = ({"xmin", "ymin"}, {"x_min", "y_min"}, {"x1", "y1"}, {"bbox"}, {"bbox_x", "bbox_y"}, {"left", "top"})
+"""Columns, folded, of which a list of boxes has all of one set."""
+MOST_FILES = 10_000
+HEAD = 1 << 16
+OF_YOLO = re.compile(rb"\d+(\s+(0?\.\d+|[01](\.0*)?|\d\.\d+e-\d+)){4,}\s*", re.IGNORECASE)
+"""A line of a class's number and shares of the picture's width and height."""
+SIGNS = (
+    (".xml", re.compile(rb"<annotation.*<(object|bndbox)\b", re.DOTALL), "Pascal VOC's form"),
+    (".txt", re.compile(rb"\A" + OF_YOLO.pattern + rb"(\n|\Z)", re.IGNORECASE), "YOLO's form"),
+    (".json", re.compile(rb'"bbox"\s*:\s*\['), "COCO's form"),
+    (".json", re.compile(rb'"shapes"\s*:\s*\['), "LabelMe's form"),
+    (".json", re.compile(rb'"region_attributes"\s*:'), "VIA's form"),
+    (".csv", re.compile(rb"\A[^\n]*x_?min[^\n]*", re.IGNORECASE), "a list"),
+)
+"""What the beginnings of files of boxes look like, by their ending."""
+READ = ("COCO's form", "a list")
+"""Forms that are read, if each photo is of one class."""
+
+
+def one_row_each(cells: Cells, *, may_be_several: bool, keep_rows: bool) -> Cells:
+    """A list with a row for each box as one with a row for each photo; any other list as it is.
+
+    Args:
+        cells: the list.
+        may_be_several: whether a photo may have boxes of several classes, and is of ``cat|dog`` then.
+        keep_rows: whether all rows stay, each with the class of its photo.
+
+    Raises:
+        SeveralClasses: a photo with boxes of several classes.
+    """
+    names = {folded(name) for name in cells.columns}
+    column = cells.roles.label or cells.roles.class_name
+    if column is None or cells.roles.path is None or not any(corners <= names for corners in CORNERS):
+        return cells
+    classes_of: dict[str, set[str]] = {}
+    for path, text in zip(cells.paths, cells.columns[column], strict=True):
+        classes_of.setdefault(path, set()).add(text)
+    several = [path for path, classes in classes_of.items() if len(classes) > 1]
+    if several and not may_be_several:
+        raise SeveralClasses(
+            f"{cells.origin}: {len(several):,} of {len(classes_of):,} photos have boxes of several classes, such as "
+            f"{shown(several[0])!r}, {some(sorted(classes_of[several[0]]))}; photos of one class each are read: leave "
+            "these out, or crop the boxes"
+        )
+    texts = ["|".join(sorted(classes_of[path])) for path in cells.paths]
+    columns = {**cells.columns, column: texts}
+    if keep_rows:
+        return dataclasses.replace(cells, columns=columns, written=cells.written or cells.columns)
+    first = {path: i for i, path in reversed([*enumerate(cells.paths)])}
+    rows = sorted(first.values())
+    columns = {name: [texts[i] for i in rows] for name, texts in columns.items()}
+    notes = [
+        *cells.notes,
+        f"{len(cells.paths):,} boxes are in {len(rows):,} photos, each of the one class of its boxes",
+    ]
+    return dataclasses.replace(cells, columns=columns, paths=columns[cells.roles.path], notes=notes)
+
+
+def boxes_line(base: Path) -> str:
+    """What to do with a folder that holds boxes of objects; "" if no file of it does."""
+    for file in islice(files_in(str(base)), MOST_FILES):
+        ending = os.path.splitext(file)[1].lower()
+        for suffix, sign, form in SIGNS:
+            if ending == suffix and sign.search(_head(file)):
+                named = ""
+                if form in READ:
+                    named = f"name {shown(file)} itself, if each photo's boxes are of one class, "
+                return (
+                    f"{shown(os.path.relpath(file, base))} holds boxes of objects ({form}), and classes of whole "
+                    f"photos are needed: {named}crop the boxes into a folder for each class, or write a list of the "
+                    "photos with their classes (docs/datasets.md)"
+                )
+    return ""
+
+
+def _head(file: str) -> bytes:
+    """The beginning of a file; nothing of one that cannot be read."""
+    try:
+        with open(file, "rb") as opened:
+            return opened.read(HEAD)
+    except OSError:
+        return b""
