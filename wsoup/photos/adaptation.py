@@ -1,11 +1,13 @@
-"""Adaptation of a classifier to a pile of unlabelled images, with a guard that keeps the zero-shot classifier.
+"""Adaptation of a classifier to a pile of unlabelled images, as far as the pile bears it.
 
 The guard decides without a label. Adaptation hurts where there are few images for each class; where the texts know
 little about the images, so that clusters get wrong names; where few of the classes occur, so that true classes are
 split among names; where many images are of no class; and where the images contradict the texts by much. Each has a sign
-(`wsoup.photos.second_look`) with a limit, and the first that is beyond it decides. All limits come from labelled
-photographs (docs/notes/adaptation.md), and are the same for every pile. They are at the safe end: looser ones gain more
-on average and lose more on some piles.
+(`wsoup.photos.second_look`) with a limit. If no sign is beyond its limit, adaptation is bold. If one is, it is
+cautious: centres count for less, and only so many answers may change as the texts' own groups of images differ from
+each other (`wsoup.photos.partly`); none where the texts tell next to nothing. All limits come from labelled photographs
+(docs/notes/adaptation.md), and are the same for every pile. They are at the safe end: looser ones gain more on average
+and lose more on some piles.
 """
 
 from __future__ import annotations
@@ -21,20 +23,25 @@ from wsoup.base.arguments import at_the_door
 from wsoup.base.arrays import Positive
 from wsoup.base.errors import DataError
 from wsoup.core.class_texts import normalize
-from wsoup.photos.estimation import Adapted, estimate, predict_softly
+from wsoup.photos.estimation import BOLD, CAUTIOUS, Adapted, Statistics, calibrated, estimate, predict_softly
+from wsoup.photos.partly import between, explained, step
 from wsoup.photos.second_look import agreement, cost, lift
 from wsoup.runtime import threads
 
 FEWEST = 8
 """Fewest images in a pile, for each class of the classifier."""
+LEAST_INFORMATION = 0.15
+"""Smallest information of the texts' predictions for any change. Sketches at chance have 0.08, photographs 0.4."""
 INFORMATION = 0.25
-"""Smallest information of the texts' predictions. Sketches at chance have 0.08, photographs 0.4."""
+"""Smallest information of the texts' predictions for bold adaptation."""
 COST = 0.07
 """Accuracy, as a share, that the changed answers may lose if the texts' own probabilities are right."""
 LIFT = 0.4
 """Smallest lift of a class, a log ratio: its text must favour the images that get it by half more."""
-AGREEMENT = 0.8
+AGREEMENT = 0.85
 """Smallest agreement of the second look."""
+CHANGED = 0.3
+"""Largest share of answers that change in doubt, as a multiple of the variance that lies between the texts' groups."""
 KEPT = ": kept the zero-shot classifier"
 
 
@@ -51,8 +58,8 @@ def adapt(
         logit_scale: factor of cosines, instead of the model's.
 
     Returns:
-        `predict`, `predict_proba`, `classifier`, `bias`; `adapted` says whether it was adapted, and `note` why not,
-        or how many images get another class.
+        `predict`, `predict_proba`, `classifier`, `bias`; `adapted` says whether it was adapted, and `note` how many
+        images get another class, and why few or none.
 
     Raises:
         DataError, MismatchError, ParamsError: shapes that do not fit together, NaN, no images.
@@ -91,50 +98,71 @@ def adapted_to(features: Tensor, *, texts: Tensor, logit_scale: float) -> Adapte
 
 
 def _guarded(features: Tensor, *, zero_shot: Adapted, logit_scale: float) -> Adapted:
-    texts, _ = predict_softly(features, by=zero_shot)
-    if texts.information < INFORMATION:
-        told = f"information {texts.information:.2f}, adaptation needs {INFORMATION:.2f}"
+    texts, answers = predict_softly(features, by=zero_shot)
+    if texts.information < LEAST_INFORMATION:
+        told = f"information {texts.information:.2f}, adaptation needs {LEAST_INFORMATION:.2f}"
         return replace(zero_shot, note=f"class texts barely tell these images apart ({told}){KEPT}")
-    adapted, predictions = estimate(features, zero_shot=zero_shot, texts=texts, logit_scale=logit_scale, off=0.0)
+    bold, doubt = _bold(features, zero_shot=zero_shot, texts=texts, logit_scale=logit_scale)
+    if not doubt:
+        return replace(bold, note=_changed(features, by=bold, answers=answers))
+    variance = explained(features, answers=answers, n_classes=len(zero_shot.bias))
+    at_most = int(CHANGED * variance * len(features))
+    cautious, _ = estimate(features, zero_shot=zero_shot, texts=texts, logit_scale=logit_scale, trust=CAUTIOUS)
+    start = calibrated(zero_shot, texts=texts)
+    share = step(features, start=start, end=cautious, at_most=at_most)
+    if share == 0:
+        return replace(zero_shot, note=doubt + KEPT)
+    partly = between(start, cautious, share=share)
+    return replace(partly, note=f"{_changed(features, by=partly, answers=answers)}; cautiously, because {doubt}")
+
+
+def _changed(features: Tensor, *, by: Adapted, answers: Tensor) -> str:
+    """How many images get another class than their answers by the texts (N,)."""
+    changed = int((by.predict(features) != answers).sum())
+    share = f"{100 * changed / len(features):.0f} %"
+    return (
+        f"adapted to {len(features):,} images: {changed:,} of them ({share}) get another class than by the texts alone"
+    )
+
+
+def _bold(features: Tensor, *, zero_shot: Adapted, texts: Statistics, logit_scale: float) -> tuple[Adapted, str]:
+    """Boldly adapted, and why not to trust it, or ""."""
+    if texts.information < INFORMATION:
+        told = f"information {texts.information:.2f}, less than {INFORMATION:.2f}"
+        return zero_shot, f"class texts tell little about these images ({told})"
+    bold, predictions = estimate(features, zero_shot=zero_shot, texts=texts, logit_scale=logit_scale, trust=BOLD)
     # The cheapest signs come first.
-    rejection = reject_answers(
+    doubt = doubt_answers(
         cost=cost(features, zero_shot=zero_shot, predictions=predictions),
         lift=lift(features, zero_shot=zero_shot, texts=texts, predictions=predictions),
     )
-    if not rejection:
-        rejection = reject_second_look(
+    if not doubt:
+        doubt = doubt_second_look(
             agreement(features, zero_shot=zero_shot, texts=texts, logit_scale=logit_scale, predictions=predictions)
         )
-    if rejection:
-        return replace(zero_shot, note=rejection)
-    changed = int((zero_shot.predict(features) != predictions).sum())
-    share = f"{100 * changed / len(features):.0f} %"
-    note = (
-        f"adapted to {len(features):,} images: {changed:,} of them ({share}) get another class than by the texts alone"
-    )
-    return replace(adapted, note=note)
+    return bold, doubt
 
 
-def reject_answers(*, cost: float, lift: float) -> str:
-    """Why not to trust adapted answers, or ""; arguments as in `second_look`."""
+def doubt_answers(*, cost: float, lift: float) -> str:
+    """Why not to trust bold answers, or ""; arguments as in `second_look`."""
     if cost > COST:
         return (
-            f"adaptation would cost {100 * cost:.1f} points if the texts' own probabilities are right, more than "
-            f"{100 * COST:.0f}, as where many images are of no class{KEPT}"
+            f"bold adaptation would cost {100 * cost:.1f} points if the texts' own probabilities are right, more than "
+            f"{100 * COST:.0f}, as where many images are of no class"
         )
     if lift < LIFT:
         return (
-            f"adaptation would give a class to images that its text hardly favours (lift {lift:.2f}, adaptation needs "
-            f"{LIFT:.2f}), as where few of the classes occur{KEPT}"
+            f"bold adaptation would give a class to images that its text hardly favours (lift {lift:.2f}, less than "
+            f"{LIFT:.2f}), as where few of the classes occur"
         )
     return ""
 
 
-def reject_second_look(agreement: float) -> str:
-    """Why not to trust an answer that depends on how the mean image is read, or ""."""
+def doubt_second_look(agreement: float) -> str:
+    """Why not to trust bold answers that depend on how the mean image is read, or ""."""
     if agreement < AGREEMENT:
         return (
-            f"adaptation depends on how the mean image is read ({100 * agreement:.0f} % of the predictions agree, "
-            f"{100 * AGREEMENT:.0f} % are needed), as where few of the classes occur{KEPT}"
+            f"bold adaptation depends on how the mean image is read ({100 * agreement:.0f} % of the predictions agree, "
+            f"less than {100 * AGREEMENT:.0f}), as where few of the classes occur"
         )
     return ""

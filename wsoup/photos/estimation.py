@@ -2,20 +2,19 @@
 
 Class centres and class weights are re-estimated by expectation maximisation. An image's soft prediction is
 
-    p_ic ~ pi_c exp(k s f_i.t_c - A s |f_i - m_c|^2 / 2),
+    p_ic ~ pi_c exp(k s f_i.t_c - a s |f_i - m_c|^2 / 2),
 
 t_c being the class text, m_c the class's centre among the images and s the model's logit scale. Starting from the texts
 alone, centres and weights follow from the predictions and the predictions from them, for a few rounds:
 
-    n_c = sum_i p_ic,   m_c = (sum_i p_ic f_i + ANCHOR f_mean) / (n_c + ANCHOR),
-    pi_c = (n_c + ANCHOR) / (N + C ANCHOR)
+    n_c = sum_i p_ic,   m_c = (sum_i p_ic f_i + h f_mean) / (n_c + h),   pi_c = (n_c + h) / (N + C h)
 
 The texts anchor every prediction, as TransCLIP's text term does (arXiv 2406.01837). They count for more the more they
 know: k is their information on these images times `SHARPNESS`, which calibrates texts of any strength. A centre moves
-away from the mean image by n_c / (n_c + ANCHOR), as StatA's statistics move from theirs (arXiv 2501.03729), so a class
+away from the mean image by n_c / (n_c + h), as StatA's statistics move from theirs (arXiv 2501.03729), so a class
 with few images has an uninformative centre. Class weights are estimated, not assumed equal, and shrunk towards equal
 for small piles. Distances from centres do not change when a constant is added to all images, which is how CLIP's lie.
-The result is linear in f: W = k s T + A s M, b = log pi - A s |M|^2 / 2.
+`Trust` has a and h. The result is linear in f: W = k s T + a s M, b = log pi - a s |M|^2 / 2.
 """
 
 from __future__ import annotations
@@ -35,13 +34,26 @@ LOGITS_PER_BLOCK = 1 << 24
 """Logits in memory at a time (64 MiB in float32)."""
 SHARPNESS = 2.6
 """The scale that calibrates texts, relative to the model's and to their information."""
-CENTRES = 2.0
-"""A: weight of a class's centre relative to its text."""
-ANCHOR = 32.0
-"""Images at which a class's centre and weight are half its own."""
 ROUNDS = 10
 SETTLED = 1e-3
 """EM stops when no more than this share of predictions changes in a round."""
+
+
+@dataclass(frozen=True)
+class Trust:
+    """How much the groups of a pile count.
+
+    Attributes:
+        centres: a, the weight of a class's centre relative to its text.
+        anchor: h, images at which a class's centre and weight are half its own.
+    """
+
+    centres: float
+    anchor: float
+
+
+BOLD = Trust(centres=2.0, anchor=32.0)
+CAUTIOUS = Trust(centres=1.0, anchor=8.0)
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,7 +64,7 @@ class Adapted:
         classifier: W (D, C) float32, including the logit scale.
         bias: b (C,) float32.
         adapted: whether it differs from the zero-shot classifier.
-        note: one line: if not, why, with the numbers that decided; otherwise how many images get another class.
+        note: one line: how many images get another class, and if few or none, why, with the numbers that decided.
     """
 
     classifier: Tensor
@@ -81,8 +93,18 @@ class Adapted:
         return torch.cat(answers)
 
 
+def calibrated(zero_shot: Adapted, *, texts: Statistics) -> Adapted:
+    """The same answers at the scale that the information of the predictions calls for.
+
+    Args:
+        zero_shot: the texts' own classifier.
+        texts: statistics of its predictions.
+    """
+    return replace(zero_shot, classifier=SHARPNESS * texts.information * zero_shot.classifier)
+
+
 def estimate(
-    features: Tensor, *, zero_shot: Adapted, texts: Statistics, logit_scale: float, off: float
+    features: Tensor, *, zero_shot: Adapted, texts: Statistics, logit_scale: float, trust: Trust, off: float = 0.0
 ) -> tuple[Adapted, Tensor]:
     """Run EM.
 
@@ -91,6 +113,7 @@ def estimate(
         zero_shot: the texts' own classifier.
         texts: statistics of its predictions.
         logit_scale: s.
+        trust: a and h.
         off: share of the mean image that is taken off before the texts see an image: 0, but in a second look.
 
     Returns:
@@ -99,16 +122,17 @@ def estimate(
     n_images = len(features)
     n_classes = len(zero_shot.bias)
     mean = texts.mean.float()
-    calibrated = SHARPNESS * texts.information * zero_shot.classifier
-    taken_off = off * (mean @ calibrated)
-    centre_scale = CENTRES * logit_scale
-    pile, predictions = predict_softly(features, by=replace(zero_shot, classifier=calibrated, bias=-taken_off))
+    start = calibrated(zero_shot, texts=texts)
+    taken_off = off * (mean @ start.classifier)
+    anchor = trust.anchor
+    centre_scale = trust.centres * logit_scale
+    pile, predictions = predict_softly(features, by=replace(start, bias=-taken_off))
     for _ in range(ROUNDS):
-        counts = (pile.soft_counts + ANCHOR).float()
-        centres = (pile.sums + ANCHOR * mean) / counts[:, None]  # (C, D)
-        weights = counts / (n_images + n_classes * ANCHOR)
+        counts = (pile.soft_counts + anchor).float()
+        centres = (pile.sums + anchor * mean) / counts[:, None]  # (C, D)
+        weights = counts / (n_images + n_classes * anchor)
         bias = weights.log() - taken_off - centre_scale / 2 * centres.square().sum(dim=1)
-        adapted = Adapted(torch.add(calibrated, centres.T, alpha=centre_scale), bias, True, "")
+        adapted = Adapted(torch.add(start.classifier, centres.T, alpha=centre_scale), bias, True, "")
         last = predictions
         pile, predictions = predict_softly(features, by=adapted)
         share_changed = float((last != predictions).double().mean())

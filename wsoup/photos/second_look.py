@@ -20,7 +20,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from wsoup.photos.estimation import Adapted, Statistics, blocks, estimate
+from wsoup.photos.estimation import BOLD, Adapted, Statistics, blocks, estimate
 
 JUDGED = 0.5
 """Classes are judged by `lift` from this share of an equal class's images; smaller ones are too noisy."""
@@ -38,7 +38,7 @@ def agreement(
         logit_scale: s.
         predictions: (N,) with nothing taken off.
     """
-    _, all_off = estimate(features, zero_shot=zero_shot, texts=texts, logit_scale=logit_scale, off=1.0)
+    _, all_off = estimate(features, zero_shot=zero_shot, texts=texts, logit_scale=logit_scale, trust=BOLD, off=1.0)
     agrees = all_off == predictions
     return float(agrees.double().mean())
 
