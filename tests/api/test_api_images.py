@@ -86,7 +86,11 @@ def test_a_bad_file_raises_or_becomes_nan(files, tiny_encoder):
     [
         ({"paths": 3}, ParamsError, "paths is 3; expected a list"),
         ({"paths": []}, ParamsError, r"paths is \[\]; .*expected a list of 1 or more"),
-        ({"paths": [np.zeros((9, 9, 3))]}, ParamsError, r"paths\[0\] is array.*expected an image file.* Pillow image"),
+        (
+            {"paths": [np.zeros((9, 9, 3))]},
+            ParamsError,
+            r"paths\[0\] is <ndarray .*expected an image file.* Pillow image",
+        ),
         ({"model": len, "preprocess": torch.nn.Linear(1, 1)}, ModelError, "model is .* has no encode_image"),
         ({"paths": ["."]}, ParamsError, r"paths\[0\] is '\.'; it is a folder; list its files: sorted\("),
         ({"on_bad_image": "skip"}, ParamsError, "on_bad_image is 'skip'; expected one of stop, nan"),

@@ -344,7 +344,9 @@ def test_the_default_soup_is_the_runs_own_with_all_seeds(photos, soup, tiny_enco
     other.save("artifacts/soups/word/seed2.json")
     together = replace(soup, members=(*soup.members, *other.members))
     together.save("together.json")
-    assert "whose report.soup names a soup" in run("classify", "new", "--classes", CLASSES, "--params", "no")[2]
+    Path("params.yaml").unlink()
+    assert "no params.yaml whose report.soup names a soup" in run("classify", "new", "--classes", CLASSES)[2]
+    assert "--params: there is no no" in run("classify", "new", "--classes", CLASSES, "--params", "no")[2]
     how = {"soup": "word", "mode": "score_mean", "confidence": 0.95, "gallery": 0}
     Path("params.yaml").write_text(json.dumps({"encoder": tiny_encoder_files, "report": how}))
     judged = rows_of(run("classify", "new", "--classes", CLASSES)[1])

@@ -55,7 +55,7 @@ def test_a_mistyped_key_of_a_later_stage_is_found_before_the_search(edited: Proj
     ("setting", "problem"),
     [
         ("patience=0", "soups.word.patience: 0 is not valid: it must be 1 or more"),
-        ("k0=13", "soups.word: k0 (13) must not exceed k1 (12): it is taken from the top k1"),
+        ("k0=13", "soups.word: k0 (13) must not exceed k1 (12): it is taken from the top k1; lower it"),
     ],
 )
 def test_an_experiment_with_an_impossible_value_fails_in_one_line(edited: Project, setting: str, problem: str) -> None:

@@ -64,7 +64,7 @@ def test_before_the_run_check_says_which_datasets_have_one():
         "published figure: 88.86 % (mean over classes, ViT-B-16 / openai); `wsoup verify published` compares it"
     ]
     assert said("food101", 30_300, 101) == [
-        "its published figure, 88.72 % (accuracy, ViT-B-16 / openai), is of other images: 30,300 test images, 25,250 "
-        "there"
+        "its published figure, 88.72 % (accuracy, ViT-B-16 / openai), is of other images: 30,300 test images instead "
+        "of 25,250"
     ]
     assert said("ucf101", 3_783, 101) == []

@@ -33,7 +33,10 @@ def loop(project, tmp_path_factory):
     write_page(copy.folder / "reports/index.html", root=copy.folder)
     copy.edit("soups.word", k0=8, m=3)
     before = copy.run("wsoup", "results")
-    assert "params.yaml has changed since: soups.word.k0 4 -> 8, soups.word.m 2 -> 3; run `dvc repro`" in before
+    assert (
+        "params.yaml has changed since these results (run `dvc repro`): soups.word.k0 4 -> 8, soups.word.m 2 -> 3"
+        in before
+    )
     copy.printed = copy.run("dvc", "repro")
     return copy
 
@@ -158,8 +161,9 @@ def test_a_clone_without_the_cache_says_that_figures_are_another_machines(loop, 
     loop.git("clone", "-q", ".", str(clone))
     shutil.copytree(loop.folder / "reports", clone / "reports", dirs_exist_ok=True)
     other = type(loop).at(clone)
-    _, second, *_ = fits(other.run("wsoup", "compare"), lines=15).splitlines()
-    assert second.startswith("HEAD holds another machine's figures (DVC has no results of it here)")
+    edit, _, caveat, *_ = fits(other.run("wsoup", "compare"), lines=15).splitlines()
+    assert edit.startswith("params.yaml has changed since these results (run `dvc repro`): ")
+    assert caveat.startswith("HEAD holds another machine's figures (DVC has no results of it here)")
 
 
 def test_a_commit_of_params_that_were_not_run_is_said(project, tmp_path):

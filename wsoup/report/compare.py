@@ -42,20 +42,23 @@ def compare(first: str = "HEAD", second: str = WORKSPACE, *, root: Path = Path()
     gone = rows_of_one(before, after, renamed=renamed)
     only_new = {row.key for row in new}
     fed = [row for row in fed_rows(after.record, changed=list(edits)) if row.key not in only_new]
+    not_run = _not_run(before, after)
+    caveats = _caveats(before, after)
     width = WIDTH
     if everything:
         width = 10**6
     else:
-        fed, new, gone = fed[:FIRST], new[:FIRST], gone[:FIRST]
+        # Fewer rows below both kinds of remark, so that all of it stays on one screen.
+        most = FIRST - 1 if not_run and caveats else FIRST
+        fed, new, gone = fed[:most], new[:most], gone[:most]
     shown = _changes_of(fed, before=before, after=after)
     others = changes_of_others(before, after, shown={row.key for row in fed})
-    not_run = _not_run(before, after)
-    lines = [*not_run, "Below are the results from before that edit."] if not_run else []
+    lines = [*not_run]
     if (new or gone) and not shown:
         lines += textwrap.wrap(_one_sided_conclusion(new, gone), width=WIDTH)
     else:
         lines += textwrap.wrap(_conclusion(shown, others=others), width=WIDTH)
-    lines += _caveats(before, after)
+    lines += caveats
     lines += _all_of("params", params or ["the same in both"], width=width)
     lines.append(_header())
     for change, title in shown:
@@ -140,7 +143,8 @@ def edited(record: Record, *, root: Path) -> list[str]:
     changed = _since(record, sections=read_yaml(root / "params.yaml"))
     if not changed:
         return []
-    return [f"{one_line_of('params.yaml has changed since', changed, width=WIDTH - 17)}; run `dvc repro`"]
+    title = "params.yaml has changed since these results (run `dvc repro`)"
+    return [one_line_of(title, changed, width=WIDTH)]
 
 
 def uncommitted(record: Record, *, root: Path) -> list[str]:
