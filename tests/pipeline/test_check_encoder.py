@@ -54,9 +54,8 @@ def test_a_good_encoder_is_described(tiny_encoder_files):
         "tiny-clip: 1 million parameters",
         "images: VisionTransformer, 16 x 16 pixels",
         "tiny-clip: its images are prepared with open_clip's defaults (mean 0.4815,0.4578,0.4082, std 0.2686,0.2613,"
-        "0.2758, interpolation bicubic), since nothing states the model's own; if it was trained with others, it gets "
-        "fewer images right: state them (--image-mean, --image-std, --interpolation, or in params.yaml "
-        "encoder.image_mean, encoder.image_std, encoder.interpolation)",
+        "0.2758), since nothing states the model's own; if it was trained with others, it gets fewer images right: "
+        "state them (--image-mean, --image-std, or in params.yaml encoder.image_mean, encoder.image_std)",
         "texts: fast (compared with encode_text on first use); activation GELU",
         "finetuning: the methods can train it",
     ]

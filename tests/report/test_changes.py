@@ -253,7 +253,7 @@ def test_params_that_were_edited_after_the_run_are_said_before_what_is_of_the_ru
     params["soups"]["word"]["k0"] = 5
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(params))
     assert compare(root=tmp_path).splitlines()[:2] == [
-        "params.yaml has changed since these results (run `dvc repro`): soups.word.k0 4 -> 5",
+        "params.yaml has changed since (run `dvc repro`): soups.word.k0 4 -> 5",
         "The runs are identical as far as counts show: none differs.",
     ]
 
@@ -336,6 +336,4 @@ def test_a_section_that_no_report_depends_on_is_no_edit(tmp_path):
     assert edited(record, root=tmp_path) == []
     params["soups"]["word"]["k0"] = 5
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(params))
-    assert edited(record, root=tmp_path) == [
-        "params.yaml has changed since these results (run `dvc repro`): soups.word.k0 4 -> 5"
-    ]
+    assert edited(record, root=tmp_path) == ["params.yaml has changed since (run `dvc repro`): soups.word.k0 4 -> 5"]

@@ -33,10 +33,7 @@ def loop(project, tmp_path_factory):
     write_page(copy.folder / "reports/index.html", root=copy.folder)
     copy.edit("soups.word", k0=8, m=3)
     before = copy.run("wsoup", "results")
-    assert (
-        "params.yaml has changed since these results (run `dvc repro`): soups.word.k0 4 -> 8, soups.word.m 2 -> 3"
-        in before
-    )
+    assert "params.yaml has changed since (run `dvc repro`): soups.word.k0 4 -> 8, soups.word.m 2 -> 3" in before
     copy.printed = copy.run("dvc", "repro")
     return copy
 
@@ -162,7 +159,7 @@ def test_a_clone_without_the_cache_says_that_figures_are_another_machines(loop, 
     shutil.copytree(loop.folder / "reports", clone / "reports", dirs_exist_ok=True)
     other = type(loop).at(clone)
     edit, _, caveat, *_ = fits(other.run("wsoup", "compare"), lines=15).splitlines()
-    assert edit.startswith("params.yaml has changed since these results (run `dvc repro`): ")
+    assert edit.startswith("params.yaml has changed since (run `dvc repro`): ")
     assert caveat.startswith("HEAD holds another machine's figures (DVC has no results of it here)")
 
 

@@ -143,7 +143,7 @@ def edited(record: Record, *, root: Path) -> list[str]:
     changed = _since(record, sections=read_yaml(root / "params.yaml"))
     if not changed:
         return []
-    title = "params.yaml has changed since these results (run `dvc repro`)"
+    title = "params.yaml has changed since (run `dvc repro`)"
     return [one_line_of(title, changed, width=WIDTH)]
 
 
