@@ -4,6 +4,7 @@ Where those come from, and why some are marked, stands in `wsoup.report.beside_p
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.made_from import WEIGHED
@@ -50,7 +51,11 @@ def zero_shot_table(results: Results) -> Table:
     for row in results.table:
         theirs = paper.zero_shot(row.key, encoder=results.encoder)
         rows.append(ShownRow(results.label(row), PRETRAINED, row, theirs))
-    return accuracy_table(results, rows=rows, name="zero_shot", title="Zero-shot accuracy")
+    table = accuracy_table(results, rows=rows, name="zero_shot", title="Zero-shot accuracy")
+    first, *others = table.notes
+    # Who compares the answer with this table would take one of the two figures for a mistake.
+    of_answer = "A soup is a mean over seeds; that of the answer has the members of all seeds, so its figures differ."
+    return replace(table, notes=[first, of_answer, *others])
 
 
 def finetuned_table(results: Results, *, heads: Collection[str]) -> Table:
