@@ -20,6 +20,11 @@ def numbers(*shape: int, first: int = 0) -> np.ndarray:
     return (first + np.arange(np.prod(shape))).astype(np.uint8).reshape(shape)
 
 
+def as_another_process_has_them(places: Places) -> Places:
+    """The same places as another process has them before it uses one."""
+    return Places(os.dup(places._file), count=places._count)
+
+
 @pytest.fixture
 def places():
     made = Places.new(3)
@@ -54,7 +59,10 @@ def test_what_has_no_room_is_handed_back(places: Places, monkeypatch: pytest.Mon
         raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
 
     monkeypatch.setattr(places_module.mmap, "mmap", no_memory)
-    assert places.put(array, place=0) is array
+    assert Places.new(3) is None
+    in_a_worker = as_another_process_has_them(places)
+    assert in_a_worker.put(array, place=0) is array
+    in_a_worker.close()
 
 
 def put_there(places: Places, sent) -> None:

@@ -6,7 +6,6 @@ where others use them all. This memory is no file of /dev/shm, which may be smal
 
 from __future__ import annotations
 
-import math
 import mmap
 import os
 from multiprocessing import reduction
@@ -14,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-APART = 1 << 32
+APART = 1 << 30
 """Bytes from one place to the next. Memory is taken only for what is written."""
 
 
@@ -27,29 +26,33 @@ class Kept(NamedTuple):
 class Places:
     """Numbered places for one array each; may be handed to a process that is started.
 
-    Every process maps a place when it first uses it: copies to and from it then take a tenth of the time of `os.pread`.
+    Every process maps all places at once: a copy to or from one takes a tenth of the time of `os.pread`, and each map
+    would take a descriptor, of which a process may have few.
     """
 
-    def __init__(self, file: int) -> None:
+    def __init__(self, file: int, *, count: int) -> None:
         self._file = file
-        self._mapped: dict[int, mmap.mmap] = {}
+        self._count = count
+        self._mapped: mmap.mmap | None = None
 
     @classmethod
     def new(cls, count: int) -> Places | None:
-        """None where the system has no such memory (memfd), which is Linux's."""
+        """None where the system has no such memory (memfd), which is Linux's, or limits files or addresses."""
         try:
             file = os.memfd_create("wsoup-pixels")
         except (AttributeError, OSError):
             return None
+        places = cls(file, count=count)
         try:
             os.ftruncate(file, count * APART)
-        except OSError:  # files are limited
+            places._map()
+        except (OSError, ValueError):
             os.close(file)
             return None
-        return cls(file)
+        return places
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _opened, (reduction.DupFd(self._file),)
+        return _opened, (reduction.DupFd(self._file), self._count)
 
     def put(self, array: np.ndarray, *, place: int) -> Kept | np.ndarray:
         """Write an array uint8; returns the array if it is empty or there is no room for it."""
@@ -67,16 +70,18 @@ class Places:
         return self._array(kept.shape, place=place).copy()
 
     def _array(self, shape: tuple[int, ...], *, place: int) -> np.ndarray:
-        size = math.prod(shape)
-        if place not in self._mapped or len(self._mapped[place]) < size:
-            self._mapped[place] = mmap.mmap(self._file, size, offset=place * APART)
-        return np.ndarray(shape, dtype=np.uint8, buffer=self._mapped[place])
+        return np.ndarray(shape, dtype=np.uint8, buffer=self._map(), offset=place * APART)
+
+    def _map(self) -> mmap.mmap:
+        if self._mapped is None:
+            self._mapped = mmap.mmap(self._file, self._count * APART)
+        return self._mapped
 
     def close(self) -> None:
         """Give the memory back, once the other processes have ended, too."""
-        self._mapped.clear()
+        self._mapped = None
         os.close(self._file)
 
 
-def _opened(file: reduction.DupFd) -> Places:  # type: ignore[valid-type]
-    return Places(file.detach())  # type: ignore[attr-defined]
+def _opened(file: reduction.DupFd, count: int) -> Places:  # type: ignore[valid-type]
+    return Places(file.detach(), count=count)  # type: ignore[attr-defined]

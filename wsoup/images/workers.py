@@ -182,7 +182,7 @@ class Decoders:
         assert self.pool is not None
         while len(self.pending) < self.most and (self.queue or self._load()):
             images, piece = self.queue.popleft()
-            # The one freed last, whose memory is mapped already.
+            # The one freed last, whose memory is taken already.
             place = self.free.pop() if self.places is not None and self.free else None
             self.pending.append(Begun(images, self.pool.submit(_decoded, piece, place), place))
 
