@@ -16,7 +16,7 @@ from wsoup.base.errors import ParamsError
 from wsoup.finetune.averages import SOFT, AveragedWeights, steady_share
 from wsoup.finetune.loss_params import CrossEntropyLoss, ProlipLoss
 from wsoup.finetune.optimizer_params import AdamOptimizer, ScheduleParams, SgdOptimizer
-from wsoup.finetune.params import GaussianAverage, SnapshotParams
+from wsoup.finetune.params import FinetuneParams, GaussianAverage, SnapshotParams
 from wsoup.finetune.train import Trainer
 
 
@@ -81,9 +81,27 @@ def test_a_methods_own_members_iterations_and_batch_size_win(tiny_encoder, colou
     assert (run.passes.members, run.iteration, run.log[0]["n_images"]) == (2, 3, 2)
 
 
-@pytest.mark.parametrize(
-    "change", [{"weight_decay": 0.5}, {"momentum": 0.0}, {"logit_scale": 6.0}, {"batches": "wrapped"}, {"ema": 0.1}]
-)
+CHANGES = [
+    {"weight_decay": 0.5},
+    {"momentum": 0.0},
+    {"logit_scale": 6.0},
+    {"batches": "wrapped"},
+    {"ema": 0.1},
+    {"iterations": 2},
+    {"batch_size": 2},
+    {"augment": {"crop": [0.5, 0.6], "flip": False}},
+]
+
+
+def test_every_shared_setting_is_changed_below():
+    changed = {key for change in CHANGES for key in change}
+    no_weights = {"log_every", "methods"}
+    assert FinetuneParams.model_fields.keys() - no_weights == changed, (
+        "a key of FinetuneParams (wsoup/finetune/params.py) that no test shows to reach the weights: add it to CHANGES"
+    )
+
+
+@pytest.mark.parametrize("change", CHANGES)
 def test_every_shared_setting_reaches_the_weights(tiny_encoder, colours, change):
     usual, other = (weights(trainer(tiny_encoder, colours, "coop", **how).run()) for how in ({}, change))
     assert not torch.equal(usual["soft_prompt"], other["soft_prompt"])

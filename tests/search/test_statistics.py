@@ -86,7 +86,10 @@ def test_without_likelihoods_everything_else_is_the_same(seed):
     assert counted["k2"].isnan().all()
     assert counted["k2"].shape == whole["k2"].shape
     for name in whole.keys() - {"k2"}:
-        assert torch.equal(counted[name], whole[name]), name
+        assert torch.equal(counted[name], whole[name]), (
+            f"wsoup/search/rank/statistics.py: {name} differs without a likelihood, where only k2 may be empty; "
+            "compute it in both branches of `statistics`"
+        )
 
 
 @pytest.mark.parametrize(("block", "most"), [(64, 64), (150, 10_000), (16, 4)])

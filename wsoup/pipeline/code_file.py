@@ -62,14 +62,14 @@ def digest_of(stage: Stage, *, stages: Path) -> str:
         stages: the folder of the scripts.
     """
     digest = code.digest(_files(stage, stages=stages))
-    settings = _settings(stage)
+    settings = optional_settings(stage)
     if not settings:
         return digest
     return syntax.short_digest(json.dumps([digest, settings], sort_keys=True))
 
 
-def _settings(stage: Stage) -> dict[str, object]:
-    """The optional keys of a stage that do not have their default, and their values."""
+def optional_settings(stage: Stage) -> dict[str, object]:
+    """The optional keys of a stage, within its section, that do not have their default, and their values."""
     if not stage.optional:
         return {}
     name, _, _ = stage.name.partition("@")

@@ -44,24 +44,27 @@ def reasons(stages: Collection[str] | None = None) -> dict[str, str | None]:
         # Only now, since DVC says better what is wrong with dvc.yaml.
         digests = code_file.digests(stages_folder)
         of_code_alone = code.digests(stages_folder)
-        optional = {name: stage.optional for name, stage in read_graph().stages.items()}
+        optional = {}
+        for name, stage in read_graph().stages.items():
+            section, _, _ = stage.name.partition("@")
+            optional[name] = [f"{section}.{key}" for key in code_file.optional_settings(stage)]
         graph = repo.index.graph  # edges lead from a stage to those it depends on
         needed = set()
-        for stage in graph:
-            if stages is None or stage.addressing in stages:
-                needed |= {stage, *networkx.descendants(graph, stage)}
+        for of_dvc in graph:
+            if stages is None or of_dvc.addressing in stages:
+                needed |= {of_dvc, *networkx.descendants(graph, of_dvc)}
         graph = graph.subgraph(needed)
-        position = {stage: i for i, stage in enumerate(repo.index.stages)}
-        for stage in networkx.lexicographical_topological_sort(graph.reverse(), key=position.__getitem__):
-            status = stage.status(check_updates=True).get(stage.addressing, [])
+        position = {of_dvc: i for i, of_dvc in enumerate(repo.index.stages)}
+        for of_dvc in networkx.lexicographical_topological_sort(graph.reverse(), key=position.__getitem__):
+            status = of_dvc.status(check_updates=True).get(of_dvc.addressing, [])
             meant = _what_code_means(
-                stage, digests=digests, of_code_alone=of_code_alone, optional=optional.get(stage.addressing, ())
+                of_dvc, digests=digests, of_code_alone=of_code_alone, optional=optional.get(of_dvc.addressing, ())
             )
-            own = _own_reason(stage, status, meant=meant)
+            own = _own_reason(of_dvc, status, meant=meant)
             # What stage `code` would write is known, so what follows it is not just behind it.
-            before = [other.addressing for other in graph[stage] if other.addressing != "code"]
+            before = [other.addressing for other in graph[of_dvc] if other.addressing != "code"]
             behind = [f"{BEHIND}{name}" for name in before if why[name]]
-            why[stage.addressing] = own or next(iter(behind), None)
+            why[of_dvc.addressing] = own or next(iter(behind), None)
     # Stages of the toy world's own dvc.yaml have its path before a colon.
     return {stage: reason for stage, reason in why.items() if ":" not in stage}
 
@@ -98,7 +101,7 @@ def _what_code_means(
         stage: of DVC.
         digests: what stage `code` would write.
         of_code_alone: the same without optional keys.
-        optional: those that params.yaml has.
+        optional: those that do not have their default.
     """
     for dep in stage.deps:
         if dep.def_path == CODE and dep.hash_info:
