@@ -310,7 +310,11 @@ def test_json_maps_of_lists_are_of_files_or_of_classes(in_tmp: Path, held: objec
         ("list.csv", "path,label\n0.jpg,c\u00f6t\n".encode("utf-16"), r"not UTF-8 .* \(it begins as UTF-16 does\)"),
         ("list.csv", b"PK\x03\x04\x14\xff", r"it begins as an Excel or zip file does"),
         ("list.xlsx", b"PK\x03\x04", "is not a folder; .*, or save the table as CSV UTF-8, with the columns path and"),
-        ("list.csv.gz", gzip.compress(b"path,label", mtime=0), "is not a folder; .*: unpack it, and name what was in it"),
+        (
+            "list.csv.gz",
+            gzip.compress(b"path,label", mtime=0),
+            "is not a folder; .*: unpack it, and name what was in it",
+        ),
         ("list.txt", b"path,label\n0.jpg,cat\n", "is not a folder; .*, or a list that is read: CSV with the columns"),
         ("places_val.txt", b"a.jpg 0\nb.jpg 1\n", "lies in no folder, which would name its class; write a CSV with"),
     ],
