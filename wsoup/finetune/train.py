@@ -28,7 +28,7 @@ from wsoup.finetune.resume import read_state, write_state
 from wsoup.finetune.schedule import rate_factor
 from wsoup.finetune.student import Student
 from wsoup.finetune.training_set import TrainingSet
-from wsoup.finetune.tune_params import BlockNormsTune, SoftDescriptorsTune
+from wsoup.finetune.tune_params import SoftDescriptorsTune
 from wsoup.finetune.tuners import make_student
 from wsoup.runtime.progress import tick
 from wsoup.runtime.work import SAVE_SECONDS
@@ -68,7 +68,8 @@ class Trainer:
         share = steady_share(ema=shared.ema if method.ema is None else method.ema)
         if method.average is not None:
             share = gaussian_shares(**method.average.model_dump(), iterations=self.iterations)
-        self.first_stage = _first_stage(method, iterations=self.iterations)
+        # Rounded down, as 2SFS's code does.
+        self.first_stage = int(self.iterations * method.tune.share_of_towers)
         self.weights = AveragedWeights(
             self.parameters,
             share=share,
@@ -281,7 +282,7 @@ class Trainer:
         self.log = values["log"]
         self.scaler.load_state_dict(values["scaler"])
         # At its first iteration, too, the second stage is still to begin.
-        if self.first_stage is not None and self.iteration > self.first_stage:
+        if self.iteration > self.first_stage:
             self.passes.train_class_weights()
 
 
@@ -297,10 +298,3 @@ def _student(encoder: Encoder, *, source: TrainingSet, method: MethodParams, see
         soup=source.soup,
         class_names=source.class_names,
     )
-
-
-def _first_stage(method: MethodParams, *, iterations: int) -> int | None:
-    """Iterations before the second stage, rounded down as 2SFS's code does; None if there is one stage."""
-    if isinstance(method.tune, BlockNormsTune) and method.tune.first_stage is not None:
-        return int(iterations * method.tune.first_stage)
-    return None

@@ -32,9 +32,14 @@ class AnyTune(Section):
         return self.n_prompt == 0
 
     @property
+    def share_of_towers(self) -> float:
+        """Share of the iterations that train what lies in the towers; a second stage trains class weights."""
+        return 1.0
+
+    @property
     def trains_classes(self) -> bool:
         """Whether a second stage of training gives every class of the source a weight vector in place of its text."""
-        return False
+        return self.share_of_towers < 1
 
 
 class PromptTune(AnyTune):
@@ -192,9 +197,9 @@ class BlockNormsTune(AnyTune):
     texts, and the schedule begins again. null: all train norms, and every class has its text."""
 
     @property
-    def trains_classes(self) -> bool:
-        """With a second stage."""
-        return self.first_stage is not None
+    def share_of_towers(self) -> float:
+        """The first stage's, if there are two."""
+        return 1.0 if self.first_stage is None else self.first_stage
 
 
 class ImageProjectionTune(AnyTune):

@@ -3,7 +3,7 @@
 import math
 
 from wsoup.finetune.params import FinetuneParams, MethodParams
-from wsoup.finetune.tune_params import BlockNormsTune, BlocksTune, ImageAdapterTune, LastBlocksTune
+from wsoup.finetune.tune_params import BlocksTune, ImageAdapterTune, LastBlocksTune
 from wsoup.pipeline.planning.need import Need
 from wsoup.pipeline.planning.tower_sizes import Towers
 
@@ -38,7 +38,7 @@ def trained(
     text_flops = steps * classes * PROMPT_TOKENS * towers.token_flops
     image_flops = images * towers.image_flops
     # A second stage, of class weights alone, sees images and goes back through no tower.
-    through_towers = _first_stage(method)
+    through_towers = method.tune.share_of_towers
     # Forward and back through a tower is three times forward; back goes no further than to the first trained block.
     back = 2 * image_flops * through_towers * blocks / towers.image_blocks
     flops = 3 * text_flops * through_towers + image_flops + back
@@ -46,13 +46,6 @@ def trained(
     return Need(
         steps, classes, images, flops, images * image_bytes, device_memory=towers.weights + kept, shards=n_seeds
     )
-
-
-def _first_stage(method: MethodParams) -> float:
-    """Share of the steps that train what is in the towers."""
-    if isinstance(method.tune, BlockNormsTune) and method.tune.first_stage is not None:
-        return method.tune.first_stage
-    return 1.0
 
 
 def seen(method: MethodParams, *, towers: Towers, n_seeds: int, n_test: int) -> Need:
