@@ -6,17 +6,16 @@ A photo whose boxes are all of one class is of that class; any other is refused 
 import dataclasses
 import os
 import re
-from itertools import islice
 from pathlib import Path
 
 from wsoup.datasets.cells import Cells, SeveralClasses, folded
 from wsoup.datasets.listing import some
-from wsoup.datasets.walk import files_in
+from wsoup.datasets.photo_files import ending
+from wsoup.datasets.walk import first_files_in
 from wsoup.disk.files import shown
 
 CORNERS = ({"xmin", "ymin"}, {"x_min", "y_min"}, {"x1", "y1"}, {"bbox"}, {"bbox_x", "bbox_y"}, {"left", "top"})
 """Columns, folded, of which a list of boxes has all of one set."""
-MOST_FILES = 10_000
 HEAD = 1 << 16
 OF_YOLO = re.compile(rb"\d+(\s+(0?\.\d+|[01](\.0*)?|\d\.\d+e-\d+)){4,}\s*", re.IGNORECASE)
 """A line of a class's number and shares of the picture's width and height."""
@@ -74,19 +73,25 @@ def one_row_each(cells: Cells, *, may_be_several: bool, keep_rows: bool) -> Cell
 
 def boxes_line(base: Path) -> str:
     """What to do with a folder that holds boxes of objects; "" if no file of it does."""
-    for file in islice(files_in(str(base)), MOST_FILES):
-        ending = os.path.splitext(file)[1].lower()
-        for suffix, sign, form in SIGNS:
-            if ending == suffix and sign.search(_head(file)):
-                named = ""
-                if form in READ:
-                    named = f"name {shown(file)} itself, if each photo's boxes are of one class, "
-                return (
-                    f"{shown(os.path.relpath(file, base))} holds boxes of objects ({form}), and classes of whole "
-                    f"photos are needed: {named}crop the boxes into a folder for each class, or write a list of the "
-                    "photos with their classes (docs/datasets.md)"
-                )
+    for file in first_files_in(base):
+        form = _form(file)
+        if form:
+            named = f"name {shown(file)} itself, if each photo's boxes are of one class, " if form in READ else ""
+            return (
+                f"{shown(os.path.relpath(file, base))} holds boxes of objects ({form}), and classes of whole photos "
+                f"are needed: {named}crop the boxes into a folder for each class, or write a list of the photos with "
+                "their classes (docs/datasets.md)"
+            )
     return ""
+
+
+def _form(file: str) -> str:
+    """The form in which a file holds boxes; "" if it holds none."""
+    kind = ending(file)
+    signs = [(sign, form) for suffix, sign, form in SIGNS if suffix == kind]
+    # No other file is opened.
+    head = _head(file) if signs else b""
+    return next((form for sign, form in signs if sign.search(head)), "")
 
 
 def _head(file: str) -> bytes:

@@ -82,7 +82,7 @@ def _inner_folders(classes: Mapping[str, ClassFolders]) -> dict[str, set[str]]:
 
 def _check_copies(classes: Mapping[str, ClassFolders], *, base: Path) -> None:
     """Refuse folds or copies of one dataset: folders each of which holds two or more folders that others hold, too."""
-    branches = {name: _branches(one.images) for name, one in classes.items()}
+    branches = {name: _branches(one) for name, one in classes.items()}
     count = Counter(fold for of_class in branches.values() for fold in of_class)
     if any(sum(count[fold] > 1 for fold in of_class) < 2 for of_class in branches.values()):
         return
@@ -96,15 +96,10 @@ def _check_copies(classes: Mapping[str, ClassFolders], *, base: Path) -> None:
     )
 
 
-def _branches(paths: Sequence[str]) -> dict[str, str]:
-    """The folders at the first depth at which there are several, by their `key`; none if there is one at each."""
-    nested = [path.split("/")[:-1] for path in paths if "/" in path]
-    while nested:
-        names = {folders[0] for folders in nested}
-        if len(names) > 1:
-            return {key(name): name for name in names}
-        nested = [folders[1:] for folders in nested if len(folders) > 1]
-    return {}
+def _branches(one: ClassFolders) -> dict[str, str]:
+    """The folders of a class at the first depth at which there are several, by their `key`."""
+    (names,) = _inner_folders({"": one}).values()
+    return {key(name): name for name in names}
 
 
 def nested_classes(images_of: Mapping[str, Sequence[str]]) -> str:

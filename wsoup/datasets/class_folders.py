@@ -68,11 +68,14 @@ def _check_parts(classes: Mapping[str, ClassFolders], *, base: Path) -> None:
         return
     beside = [name for name in subfolders(base) if name.casefold() in BESIDE_PHOTOS]
     others = [name for name in classes if name.casefold() in BESIDE_PHOTOS] or beside
+    if not others:
+        return
+    of_boxes = boxes_line(base)
     # Whatever else holds pictures beside ``JPEGImages/`` and boxes, such as ``SegmentationClass/``, is no class either.
-    if others and ({*classes} <= {*of_photos, *others} or boxes_line(base)):
+    if of_boxes or {*classes} <= {*of_photos, *others}:
         inner = innermost(classes[of_photos[0]].place)
         of_classes = [name for name in subfolders(inner) if in_split(name) is None]
-        step = proposal(inner) or boxes_line(base) or "write a list of the photos with their classes (docs/datasets.md)"
+        step = proposal(inner) or of_boxes or "write a list of the photos with their classes (docs/datasets.md)"
         if len(of_classes) > 1:
             step = f"name {inner}"
         raise DataError(f"{base}: {of_photos[0]}/ and {others[0]}/ are parts of a dataset and not classes; {step}")

@@ -2,13 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from itertools import islice
 from pathlib import Path
 
 from wsoup.datasets.photo_files import ending
-from wsoup.datasets.walk import files_in
+from wsoup.datasets.walk import first_files_in
 
-MOST_FILES = 10_000
 STEPS = (
     ({".zip", ".7z", ".rar", ".gz", ".tgz", ".bz2", ".xz", ".zst"}, "unpack these"),
     (
@@ -26,7 +24,7 @@ STEPS = (
 
 def containers_line(base: Path) -> str:
     """What to do with a folder without photos that holds such files; "" if it holds none."""
-    return of_files(islice(files_in(str(base)), MOST_FILES))
+    return of_files(first_files_in(base))
 
 
 def of_files(files: Iterable[str]) -> str:

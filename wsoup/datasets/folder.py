@@ -129,20 +129,19 @@ def check_several(listing: Listing, *, wanted: Collection[str]) -> None:
     """Refuse a folder of one class, whose photos cannot be told apart; DataError names the folder that may be meant."""
     if len(listing.class_names) > 1:
         return
-    deeper = ""
     (name,) = class_folders(listing.root, wanted=wanted)
     for place in shape_of(listing.root).holders.values():
         inner = innermost(place / name) if (place / name).is_dir() else place
         if inner != place and len(subfolders(inner)) > 1:
             deeper = f"; if its folders are the classes, name {inner}"
             break
-        if inner != place and proposal(inner):
-            deeper = f"; {proposal(inner)}"
+        proposed = proposal(inner) if inner != place else ""
+        if proposed:
+            deeper = f"; {proposed}"
             break
-        deeper = boxes_line(Path(listing.root)) or (
-            "if a file names the classes of its photos, write a list of these (docs/datasets.md)"
-        )
-        deeper = f"; {deeper}"
+    else:
+        step = "if a file names the classes of its photos, write a list of these (docs/datasets.md)"
+        deeper = f"; {boxes_line(Path(listing.root)) or step}"
     raise DataError(
         f"{listing.root} has one class, {listing.class_names[0]!r}; photos are told apart between two or more{deeper}"
     )

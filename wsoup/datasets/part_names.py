@@ -17,19 +17,9 @@ OF_PARTS = {
     *("set", "subset", "part", "batch", "chunk", "shard", "bucket", "fold", "split", "group", "folder", "dir", "data"),
     *("session", "seq", "sequence", "scene", "clip", "video", "take", "run", "round", "trip", "visit", "day", "week"),
     *("cam", "camera", "sensor", "device", "phone", "drone", "robot", "site", "location", "loc", "station", "plot"),
-    *(
-        "user",
-        "subject",
-        "person",
-        "participant",
-        "annotator",
-        "patient",
-        "client",
-        "domain",
-        "env",
-        *WORDS,
-        *OF_PHOTOS,
-    ),
+    *("user", "subject", "person", "participant", "annotator", "patient", "client", "domain", "env"),
+    *WORDS,
+    *OF_PHOTOS,
 }
 """Words before the number or the letter of a part, as in ``batch_1``, ``camera 2``, ``siteA``."""
 NO_CLASSES = re.compile(

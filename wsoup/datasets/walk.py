@@ -3,6 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -14,6 +15,7 @@ from wsoup.datasets.photo_files import IMAGE_SUFFIXES, ending, is_hidden, is_pho
 from wsoup.disk.files import reason_of, regular_file, shown
 
 SPLIT_FOLDERS = ("train", "val", "test")
+MOST_FILES = 10_000
 MAX_DEPTH = 32
 """Nested folders below a class folder; Linux follows 40 links in a path, so a loop of links gets here."""
 
@@ -152,6 +154,11 @@ def files_in(folder: str) -> Iterator[str]:
         for name in sorted(names):
             if not is_hidden(name):
                 yield os.path.join(place, name)
+
+
+def first_files_in(folder: Path) -> Iterator[str]:
+    """As many of these as are looked at for what to say of a folder that is refused."""
+    return islice(files_in(str(folder)), MOST_FILES)
 
 
 def has_photos(folder: Path) -> bool:
