@@ -80,7 +80,7 @@ def checked_labels(
     if labels is None:
         raise DataError("labels is None; expected one for each image: whole numbers from 0, or class names")
     values = as_list(labels)
-    if are_names(labels):
+    if are_names(values):
         numbers_of = positions_by_name(class_names)
         # A list such as ["cat", 3] is neither of names nor of numbers.
         unknown = [value for value in values if not isinstance(value, str) or value not in numbers_of]

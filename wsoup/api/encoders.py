@@ -74,7 +74,7 @@ class EncoderOptions:
                     "(--pretrained FILE, and --config FILE)"
                 )
             raise MissingError(f"{params.pretrained}, the weights of {origin}, is not a file here; {step}")
-        return _with_note(load_encoder(params, device=choose_device(device)), params=params)
+        return _loaded(params, device=device)
 
     def check_files(self, *, origin: str) -> None:
         """Raise ParamsError for options that make no encoder, before anything is loaded; messages name `origin`."""
@@ -150,8 +150,9 @@ class EncoderOptions:
         return self.load(device=device, origin=str(params), defaults=defaults)
 
 
-def _with_note(encoder: Encoder, *, params: EncoderParams) -> Encoder:
-    """The encoder, after a line on stderr if its images are prepared in a way that nobody stated."""
+def _loaded(params: EncoderParams, *, device: str | None) -> Encoder:
+    """Load an encoder, with a line on stderr if its images are prepared in a way that nobody stated."""
+    encoder = load_encoder(params, device=choose_device(device))
     note = unstated(params, encoder.preprocessing)
     if note:
         print(note, file=sys.stderr)
@@ -162,7 +163,7 @@ def _downloaded(params: EncoderParams, *, device: str | None) -> Encoder:
     """Load an encoder with weights of the hub, or those downloaded before."""
     names = {"model": params.model, "pretrained": str(params.pretrained)}
     if params.model.startswith("local-dir:"):
-        return _with_note(load_encoder(params, device=choose_device(device)), params=params)
+        return _loaded(params, device=device)
     work_offline_unless_the_hub_answers(**names)
     from huggingface_hub import constants
 
