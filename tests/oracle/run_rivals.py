@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import sys
 import types
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,18 +17,8 @@ from typing import Any
 import numpy as np
 import open_clip
 import torch
-from safetensors.torch import load_file, save_file
-
-WORLD: dict[str, Any] = {}
-TENSORS: dict[str, torch.Tensor] = {}
-
-
-def stand_in(name: str, **attributes: Any) -> types.ModuleType:
-    """An empty module in place of one that a script imports."""
-    module = types.ModuleType(name)
-    module.__dict__.update(attributes)
-    sys.modules[name] = module
-    return module
+from safetensors.torch import save_file
+from stand_ins import TENSORS, WORLD, read_world, stand_in
 
 
 def on_this_machine() -> None:
@@ -167,10 +155,7 @@ class Loop:
 if __name__ == "__main__":
     task, given = sys.argv[1:]
     FOLDER = Path(given)
-    warnings.simplefilter("ignore")
-    torch.set_num_threads(1)
+    read_world()
     on_this_machine()
-    WORLD.update(json.loads(Path("world.json").read_text()))
-    TENSORS.update(load_file("world.safetensors"))
     with contextlib.redirect_stdout(io.StringIO()):
         {"two_stage": two_stage, "clap": clap}[task]()

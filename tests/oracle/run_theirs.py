@@ -22,21 +22,10 @@ from typing import Any
 
 import open_clip
 import torch
-from safetensors.torch import load_file, save_file
-
-WORLD: dict[str, Any] = {}
-TENSORS: dict[str, torch.Tensor] = {}
-
+from safetensors.torch import save_file
+from stand_ins import TENSORS, WORLD, read_world, stand_in
 
 # ------------------------------------------------------------------------------------------- what stands in for CUDA
-
-
-def stand_in(name: str, **attributes: Any) -> types.ModuleType:
-    """An empty module of packages that the scripts import and do not need here."""
-    module = types.ModuleType(name)
-    module.__dict__.update(attributes)
-    sys.modules[name] = module
-    return module
 
 
 def on_this_machine() -> None:
@@ -284,10 +273,7 @@ def _trained(
 
 if __name__ == "__main__":
     task, authors = sys.argv[1:]
-    warnings.simplefilter("ignore")
-    torch.set_num_threads(1)
-    WORLD.update(json.loads(Path("world.json").read_text()))
-    TENSORS.update(load_file("world.safetensors"))
+    read_world()
     for folder in ("cache", "gpt_descriptors"):
         os.makedirs(folder, exist_ok=True)
     on_this_machine()
