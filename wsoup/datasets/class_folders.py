@@ -4,7 +4,7 @@ import os
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from wsoup.base.errors import DataError
@@ -18,6 +18,7 @@ from wsoup.datasets.part_names import (
     copied_from,
     in_split,
     is_date,
+    is_part,
     seems_no_class,
     without_meaning,
 )
@@ -56,7 +57,7 @@ def check_classes(found: Mapping[str, Mapping[str, Contents]], *, base: Path, fo
     _check_parts(classes, base=base)
     _check_splits(classes, base=base)
     _check_shards(classes, base=base)
-    check_depth(classes, base=base)
+    check_depth(classes, base=base, folders={split: folders[split] for split in found})
     _check_dates(classes, base=base)
     _check_copied(classes)
 
@@ -171,7 +172,12 @@ def _check_copied(classes: Mapping[str, ClassFolders]) -> None:
             )
 
 
-def no_classes_line(names: Iterable[str]) -> str:
-    """A line on class folders that are called like what lies beside classes; "" if there are none."""
+def no_classes_line(names: Collection[str]) -> str:
+    """A line on class folders that are called like what lies beside classes, or like parts; "" if there are none."""
     odd = [name for name in names if seems_no_class(name)]
-    return f"taken for classes, move them elsewhere if they are none: {some(odd)}" if odd else ""
+    if odd:
+        return f"taken for classes, move them elsewhere if they are none: {some(odd)}"
+    # A person's handwriting may be one; but who names the folder of a class has its sites taken for classes.
+    if all(map(is_part, names)):
+        return f"taken for classes, though they are called like places, times or parts of a dataset: {some([*names])}"
+    return ""
