@@ -16,7 +16,8 @@ def results_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print the record of the run as JSON: every row.")] = False,
 ) -> None:
     """Show the last run's answer: what its soup gains, what finetuning adds, and whether that is more than noise."""
-    from wsoup.report.compare import edited, uncommitted
+    from wsoup.report.compare import uncommitted
+    from wsoup.report.edits import edited
     from wsoup.report.first_run import worked
     from wsoup.report.published_beside import beside_templates
     from wsoup.report.ran import what_was_run
