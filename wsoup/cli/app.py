@@ -112,7 +112,12 @@ def repro_command(
     require_pipeline_folder()
     import dvc  # noqa: F401  # said in one line where it is not installed
 
+    from wsoup.pipeline.params import load_params
     from wsoup.runtime import fork_server
+
+    # A key that dvc.yaml needs would else be missed in DVC's words, and any other one by the first stage.
+    if Path("params.yaml").is_file():
+        load_params("params.yaml")
 
     environment = {**os.environ, **fork_server.start()}
     sys.stdout.flush()

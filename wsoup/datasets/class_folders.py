@@ -11,7 +11,6 @@ from wsoup.base.errors import DataError
 from wsoup.base.folder_names import composed
 from wsoup.datasets.boxes import boxes_line
 from wsoup.datasets.class_depth import A_FILE, ClassFolders, check_depth
-from wsoup.datasets.flat_names import proposal
 from wsoup.datasets.listing import some
 from wsoup.datasets.part_names import (
     NO_CLASSES,
@@ -24,6 +23,7 @@ from wsoup.datasets.part_names import (
 )
 from wsoup.datasets.shape import OF_PHOTOS
 from wsoup.datasets.walk import Contents, holds_photos_itself, subfolders
+from wsoup.datasets.without_folders import way_out
 
 BESIDE_PHOTOS = {
     *("annotations", "annotation", "labels", "masks", "mask", "segmentations", "segmentation", "trimaps", "xmls"),
@@ -76,7 +76,7 @@ def _check_parts(classes: Mapping[str, ClassFolders], *, base: Path) -> None:
     if of_boxes or {*classes} <= {*of_photos, *others}:
         inner = innermost(classes[of_photos[0]].place)
         of_classes = [name for name in subfolders(inner) if in_split(name) is None]
-        step = proposal(inner) or of_boxes or "write a list of the photos with their classes (docs/datasets.md)"
+        step = way_out(inner, base=base) or "write a list of the photos with their classes (docs/datasets.md)"
         if len(of_classes) > 1:
             step = f"name {inner}"
         raise DataError(f"{base}: {of_photos[0]}/ and {others[0]}/ are parts of a dataset and not classes; {step}")
