@@ -21,6 +21,7 @@ from wsoup.datasets.part_names import (
     seems_no_class,
     without_meaning,
 )
+from wsoup.datasets.release_lists import release_list_in
 from wsoup.datasets.shape import OF_PHOTOS
 from wsoup.datasets.walk import Contents, holds_photos_itself, subfolders
 from wsoup.datasets.without_folders import way_out
@@ -77,8 +78,11 @@ def _check_parts(classes: Mapping[str, ClassFolders], *, base: Path) -> None:
         inner = innermost(classes[of_photos[0]].place)
         of_classes = [name for name in subfolders(inner) if in_split(name) is None]
         step = way_out(inner, base=base) or "write a list of the photos with their classes (docs/datasets.md)"
+        listed = [found for name in others if (found := release_list_in(base / name)) is not None]
         if len(of_classes) > 1:
             step = f"name {inner}"
+        elif listed:
+            step = f"name {listed[0]}, a list of classes that is read"
         raise DataError(f"{base}: {of_photos[0]}/ and {others[0]}/ are parts of a dataset and not classes; {step}")
 
 
