@@ -4,6 +4,7 @@ Commands on a pipeline folder (`init`, `packages`, `plan`, `cache`) are here, al
 modules are imported inside commands, so that ``wsoup --help`` answers at once.
 """
 
+import functools
 import os
 import sys
 from collections.abc import Callable
@@ -74,7 +75,7 @@ def main() -> None:
     keep_memory()
     try:
         with errors_in_one_line(), interruptible():
-            app()
+            _command()()
     except ModuleNotFoundError as error:
         print(f"error: {not_installed(error)}", file=sys.stderr)
         raise SystemExit(1) from None
@@ -82,6 +83,12 @@ def main() -> None:
         if stop.code == INTERRUPTED:
             print("interrupted; nothing half-written is left", file=sys.stderr)
         raise
+
+
+@functools.cache
+def _command() -> Callable[[], None]:
+    """`wsoup` with all its commands, which typer builds from their signatures."""
+    return typer.main.get_command(app)
 
 
 @app.command("init")
