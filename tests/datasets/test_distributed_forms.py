@@ -204,9 +204,7 @@ def test_the_folder_of_pets_names_its_list(in_tmp: Path, photos: forms.Photos) -
     file = forms.pets(Path("mine"), photos)
     (file.parent / "xmls").mkdir()
     (file.parent / "xmls/ant_5000.xml").write_text("<annotation>\n<object><name>cat</name></object>")
-    with pytest.raises(
-        DataError, match="are parts of a dataset and not classes; name mine/annotations/trainval.txt"
-    ):
+    with pytest.raises(DataError, match=r"are parts of a dataset and not classes; name mine/annotations/trainval\.txt"):
         tried(Path("mine"))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -250,6 +251,24 @@ def test_the_same_rows_are_shown_below_a_caveat(tmp_path):
     alone = compare(WORKSPACE, WORKSPACE, root=tmp_path)
     assert alone.splitlines()[:2] == [identical, "params: the same in both"]
     assert rows(alone) == ["word soup", "coop", "head ridge"]
+
+
+def test_results_of_which_only_a_part_is_here_are_named(tmp_path):
+    """The head's right images are those of both machines; the soup's are not here."""
+    new_repository(tmp_path)
+    subprocess.run(["dvc", "init", "-q"], cwd=tmp_path, check=True)
+    write_run(tmp_path, {WHOLE: {1: 200}, "ridge/word_soup": {1: 100}}, head=True)
+    right = np.arange(N)[None] < 100
+    line = {"method": "word_soup", "mode": "centroid", "dataset": "photo", "n_images": N, "seed": 1}
+    lines = [{**line, "right": pack_right(right[0])}]
+    store.write_table(tmp_path / "artifacts/results/heads/ridge.parquet", pa.Table.from_pylist(lines))
+    commit(tmp_path, "before")
+    shown = compare(root=tmp_path).splitlines()
+    assert shown[1] == CAVEAT.replace("no results of it", "of its results only those of ridge")
+    (soup,) = [line for line in shown if line.startswith("word soup, source")]
+    (head,) = [line for line in shown if line.startswith("head ridge, source")]
+    assert soup.endswith("identical (from counts)")
+    assert head.endswith("identical")
 
 
 def test_params_that_were_edited_after_the_run_are_said_before_what_is_of_the_run(tmp_path):
