@@ -439,9 +439,10 @@ def test_json_maps_of_lists_are_of_files_or_of_classes(in_tmp: Path, held: objec
             "is not a folder; .*: unpack it, and name what was in it",
         ),
         ("list.txt", b"path,label\n0.jpg,cat\n", "is not a folder; .*, or a list that is read: CSV with the columns"),
-        ("data.yaml", b"train: ../train/images\nnames: [cat]\n", "a .yaml such as YOLO's .* name its folder"),
-        ("coco128.yml", b"path: x\nnames: {0: cat}\n", "lists no photos: name its folder .* or crop the boxes into"),
-        ("obj.data", b"classes = 2\ntrain = train.txt\n", "a .data such as YOLO's describes a dataset"),
+        ("data.yaml", b"train: ../train/images\nnames: [cat]\n", "describes a dataset as YOLO's do, .* its folder"),
+        ("coco128.yml", b"path: x\ntrain: images/a\nnames:\n  0: cat\n", "no photos: name its folder .* or crop"),
+        ("obj.data", b"classes = 2\ntrain = train.txt\n", "it describes a dataset as YOLO's do"),
+        ("params.yaml", b"source: photo\nseeds: [1]\n", "is not a folder; give one of .*params.yaml/<class>/<image>$"),
         ("places_val.txt", b"a.jpg 0\nb.jpg 1\n", "lies in no folder, which would name its class; write a CSV with"),
     ],
 )  # fmt: skip

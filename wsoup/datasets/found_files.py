@@ -17,12 +17,16 @@ def root_of(file: Path, *, cells: Cells) -> Path:
     first = cells.paths[0] if cells.paths and cells.roles.path is not None else ""
     if not first or os.path.isabs(first) or ".." in Path(first).parts:
         return file.parent
-    is_below = (file.parent / first).exists() or found_below(str(file.parent), [first], origin=cells.origin)[1]
-    if is_below:
+    # As Path's own functions do not, those of os.path take names that are too long for a file.
+    is_there = os.path.exists(file.parent / first)
+    if is_there or found_below(str(file.parent), [first], origin=cells.origin)[1]:
         return file.parent
     beside = [file.parent.parent, *(file.parent.parent / name for name in subfolders(file.parent.parent))]
-    # A file of that name may be another dataset's, so all must be there.
-    return next((folder for folder in beside if all((folder / path).is_file() for path in cells.paths)), file.parent)
+    for folder in beside:
+        # A file of that name may be another dataset's, so all must be there.
+        if all(os.path.isfile(folder / path) for path in cells.paths):
+            return folder
+    return file.parent
 
 
 def found_below(root: str, paths: Sequence[str], *, origin: str) -> tuple[list[str], str]:

@@ -141,6 +141,8 @@ def _in_list(path: Path) -> list[Photo]:
 
 def _folder_of(cells: Cells, *, path: Path) -> Path:
     """The folder that the paths of a list are relative to: its own, or one beside that which has all of them."""
+    if os.path.exists(cells.paths[0]):
+        return path.parent  # the working folder's come before those beside
     try:
         return root_of(path, cells=cells)
     except DataError:
