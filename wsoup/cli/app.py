@@ -4,7 +4,6 @@ Commands on a pipeline folder (`init`, `packages`, `plan`, `cache`) are here, al
 modules are imported inside commands, so that ``wsoup --help`` answers at once.
 """
 
-import functools
 import os
 import sys
 from collections.abc import Callable
@@ -75,7 +74,7 @@ def main() -> None:
     keep_memory()
     try:
         with errors_in_one_line(), interruptible():
-            _command()()
+            app()
     except ModuleNotFoundError as error:
         print(f"error: {not_installed(error)}", file=sys.stderr)
         raise SystemExit(1) from None
@@ -83,12 +82,6 @@ def main() -> None:
         if stop.code == INTERRUPTED:
             print("interrupted; nothing half-written is left", file=sys.stderr)
         raise
-
-
-@functools.cache
-def _command() -> Callable[[], None]:
-    """`wsoup` with all its commands, which typer builds from their signatures."""
-    return typer.main.get_command(app)
 
 
 @app.command("init")
