@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 from said import unsaid
 
-from wsoup.base.errors import DataError
+from wsoup.base.errors import LONGEST, DataError
 from wsoup.datasets import division, folder
 from wsoup.datasets.left_out import left_out
 from wsoup.datasets.photo_files import IMAGE_SUFFIXES, SUFFIXES_OF, TO_CONVERT, is_photo
@@ -528,6 +528,17 @@ def test_both_readings_of_folders_that_hold_the_same_ones_have_a_command(
     assert len(photos.paths) == 4 * len(places.split())
 
 
+def test_a_command_is_whole_or_not_there(root: Path) -> None:
+    """Messages have 500 characters, and a long path stands in one four times."""
+    for length in range(1, 160, 3):
+        place = anew(root, *below("x", "y")).rename(f"{root}{length * 'p'}")
+        with pytest.raises(DataError, match="if 'cat' is one: ") as caught:
+            tried(place)
+        said = str(caught.value)
+        assert len(said) <= LONGEST
+        assert said.endswith(("photos" + length * "p" + "/list.csv", "(docs/datasets.md)"))
+
+
 @pytest.mark.parametrize("names", [("site_A", "site_B"), ("cam1", "cam2", "cam3"), ("Patient 1", "Patient 2")])
 def test_places_within_a_class_are_never_taken_without_a_line(root: Path, names: tuple[str, ...]) -> None:
     fill(root / "dog", *names)
@@ -660,7 +671,7 @@ def test_what_may_hold_the_photos_is_named_where_there_are_none(root: Path, file
 def test_the_command_for_inner_folders_writes_a_list_of_every_photo(root: Path) -> None:
     fill(root, "2019/dog", "2019/it's a cat", "2020/dog")
     fill(root, "2020/emu", ending=".PNG")
-    with pytest.raises(DataError, match=r"; if 'dog' is one: \(cd .* and name .*/photos/list.csv$") as caught:
+    with pytest.raises(DataError, match=r"; if 'dog' is one: \(cd .* and name photos/list.csv$") as caught:
         tried(root.resolve())
     command = str(caught.value).partition(" is one: ")[2].rpartition(", and name")[0]
     subprocess.run(["bash", "-c", command], check=True)

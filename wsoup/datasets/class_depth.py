@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from wsoup.base.errors import DataError
+from wsoup.base.errors import LONGEST, DataError
 from wsoup.base.folder_names import key
 from wsoup.datasets.flat_names import list_of_inner_folders
 from wsoup.datasets.part_names import are_parts, is_detail
@@ -15,6 +15,9 @@ from wsoup.datasets.shape import OF_PHOTOS
 from wsoup.datasets.walk import prefix_of
 
 A_FILE = "name the classes in a file ({0}, a tab, class name on a line)"
+
+UNCLEAR = "so it is not clear which folders are the classes"
+WRITE_A_LIST = "write a list of the photos with their classes (docs/datasets.md)"
 
 
 class ClassFolders(NamedTuple):
@@ -59,26 +62,42 @@ def check_depth(classes: Mapping[str, ClassFolders], *, base: Path, folders: Map
     shown = ", ".join(
         f"{name}/{min(filter(None, map(os.path.dirname, classes[name].images)))}/" for name in holding[:3]
     )
-    raise DataError(
-        f"{base}: photos lie two folders deep, as in {shown}, so it is not clear which folders are the classes; put "
-        f"each class's photos into one folder, or, {_two_readings(classes, inner, base=base, splits=splits)}"
+    what = (
+        f"{_short(base)}: photos lie two folders deep, as in {shown}, {UNCLEAR}; "
+        "put each class's photos into one folder, or, "
     )
+    raise DataError(_with_two_readings(what, classes, inner, base=base, splits=splits))
 
 
-def _two_readings(classes: Mapping[str, ClassFolders], inner: Inner, *, base: Path, splits: Mapping[str, str]) -> str:
-    """How to take the outer folders for the classes, and how to take the inner ones."""
+def _with_two_readings(
+    what: str, classes: Mapping[str, ClassFolders], inner: Inner, *, base: Path, splits: Mapping[str, str]
+) -> str:
+    """A message, and how to take the outer folders for the classes, and how to take the inner ones."""
     outer_name = next(name for name in classes if inner.of_class[name])
     inner_name = min(inner.of_class[outer_name])
-    holder = shlex.quote(os.path.join(base, next(iter(splits.values()))))
-    as_outer = f"ls {holder} > classes.txt, and give --classes classes.txt"
+    place = _short(base)
+    holder = shlex.quote(os.path.join(place, next(iter(splits.values()))))
     # Photos deeper than these may lie in folders of classes, too.
     is_innermost = all(path.count("/") == inner.level for one in classes.values() for path in one.images)
     images = [f"{name}/{path}" for name, one in classes.items() for path in one.images]
-    command = list_of_inner_folders(base, images, splits=splits) if is_innermost else ""
-    as_inner = "write a list of the photos with their classes (docs/datasets.md)"
+    command = list_of_inner_folders(place, images, splits=splits) if is_innermost else ""
+    by_command = f"ls {holder} > classes.txt, and give --classes classes.txt"
+    as_inner = WRITE_A_LIST
     if command:
-        as_inner = f"{command}, and name {base / 'list.csv'}"
-    return f"if {outer_name!r} is a class: {as_outer}; if {inner_name!r} is one: {as_inner}"
+        as_inner = f"{command}, and name {os.path.join(place, 'list.csv')}"
+    # A command that is cut does something else, so one that does not fit into a message is left out.
+    in_a_file = A_FILE.format(outer_name)
+    message = ""
+    for outer, of_inner in ((by_command, as_inner), (by_command, WRITE_A_LIST), (in_a_file, WRITE_A_LIST)):
+        message = f"{what}if {outer_name!r} is a class: {outer}; if {inner_name!r} is one: {of_inner}"
+        if len(message) <= LONGEST:
+            break
+    return message
+
+
+def _short(path: Path) -> str:
+    """A path from the working folder, where a command of a message is run, or as it is if that is shorter."""
+    return min(str(path), os.path.relpath(path), key=len)
 
 
 def _hold_details(inner: Mapping[str, set[str]], *, different: Sequence[str]) -> bool:
@@ -127,11 +146,9 @@ def _check_copies(classes: Mapping[str, ClassFolders], *, base: Path, splits: Ma
     # Of folds and copies one is enough; of a class's folder it would be wrong.
     one_of_them = ""
     if are_parts([*classes], inner=sorted(set().union(*inner.of_class.values()))):
-        one_of_them = f"name one of them ({classes[first].place}), or, "
-    raise DataError(
-        f"{base}: {first}/ and {second}/ hold the same folders, such as {shown}, so it is not clear which folders are "
-        f"the classes; {one_of_them}{_two_readings(classes, inner, base=base, splits=splits)}"
-    )
+        one_of_them = f"name one of them ({_short(classes[first].place)}), or, "
+    what = f"{_short(base)}: {first}/ and {second}/ hold the same folders, such as {shown}, {UNCLEAR}; {one_of_them}"
+    raise DataError(_with_two_readings(what, classes, inner, base=base, splits=splits))
 
 
 def nested_classes(images_of: Mapping[str, Sequence[str]]) -> str:

@@ -33,7 +33,7 @@ def proposal(folder: Path) -> str:
     )
 
 
-def list_of_inner_folders(base: Path, images: Sequence[str], *, splits: Mapping[str, str]) -> str:
+def list_of_inner_folders(base: str, images: Sequence[str], *, splits: Mapping[str, str]) -> str:
     """The command that writes a list of photos whose innermost folders are the classes; "" if it might lose photos.
 
     Args:
@@ -58,4 +58,4 @@ def list_of_inner_folders(base: Path, images: Sequence[str], *, splits: Mapping[
         header = "path,label,split"
         as_sed = rf"s#^\./(({'|'.join(names)})/{file})$#\1,\3,\2#p"
     rows = f"find -L . | sort | sed -nE {shlex.quote(as_sed)}"
-    return f"(cd {shlex.quote(str(base))} && (echo {header}; {rows}) > list.csv)"
+    return f"(cd {shlex.quote(base)} && (echo {header}; {rows}) > list.csv)"
