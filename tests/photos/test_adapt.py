@@ -151,8 +151,8 @@ def test_a_constant_added_to_all_images_changes_nothing():
         plain, predictions = estimated(images, off=off)
         there, predictions_there = estimated(shifted, off=off)
         assert predictions_there.tolist() == predictions.tolist()
-        expected = plain.predict_proba(images.features)
-        torch.testing.assert_close(there.predict_proba(shifted.features), expected, rtol=1e-3, atol=1e-4)
+        expected = plain.logits_of(images.features).softmax(dim=1)
+        torch.testing.assert_close(there.logits_of(shifted.features).softmax(dim=1), expected, rtol=1e-3, atol=1e-4)
 
 
 def test_em_stops_when_predictions_settle(monkeypatch):

@@ -53,7 +53,8 @@ def adapt(
 
     Args:
         features: (N, D) image features, L2-normalised: all images that the classifier is meant for.
-        classifier: (D, C), from `Soup.classifier` or `open_clip.build_zero_shot_classifier`.
+        classifier: (D, C), from `Soup.classifier` or `open_clip.build_zero_shot_classifier`; columns are normalised, so
+            that a score mean becomes its centroid.
         model: the model of these features, for its logit scale (default: a logit scale of 100).
         logit_scale: factor of cosines, instead of the model's.
 
@@ -118,7 +119,7 @@ def _guarded(features: Tensor, *, zero_shot: Adapted, logit_scale: float) -> Ada
 
 def _changed(features: Tensor, *, by: Adapted, answers: Tensor) -> str:
     """How many images get another class than their answers by the texts (N,)."""
-    changed = int((by.predict(features) != answers).sum())
+    changed = int((by.labels_of(features) != answers).sum())
     share = f"{100 * changed / len(features):.0f} %"
     return (
         f"adapted to {len(features):,} images: {changed:,} of them ({share}) get another class than by the texts alone"

@@ -82,7 +82,7 @@ def cost(features: Tensor, *, zero_shot: Adapted, predictions: Tensor) -> float:
     labels = predictions.long()
     lost = 0.0
     for part, block in blocks(features, n_classes=len(zero_shot.bias)):
-        probabilities = zero_shot.logits(block).softmax(dim=1)
+        probabilities = zero_shot.logits_of(block).softmax(dim=1)
         given = probabilities.gather(1, labels[part, None])[:, 0]
         own = probabilities.amax(dim=1)
         lost += float((own - given).sum(dtype=torch.float64))
