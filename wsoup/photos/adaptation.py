@@ -25,7 +25,7 @@ from wsoup.base.errors import DataError
 from wsoup.core.class_texts import normalize
 from wsoup.photos.estimation import BOLD, CAUTIOUS, Adapted, Statistics, calibrated, estimate, predict_softly
 from wsoup.photos.partly import between, explained, step
-from wsoup.photos.second_look import agreement, cost, lift
+from wsoup.photos.second_look import agreement, cost, lift, spread
 from wsoup.runtime import threads
 
 FEWEST = 8
@@ -42,6 +42,10 @@ AGREEMENT = 0.85
 """Smallest agreement of the second look."""
 CHANGED = 0.3
 """Largest share of answers that change in doubt, as a multiple of the variance that lies between the texts' groups."""
+SPREAD = 1.3
+"""Spread along the texts up to which the note doubts them. It decides nothing: right texts of few classes, or photos of
+one class, may have as little."""
+DOUBTED = "photos differ by these texts hardly more than by random ones"
 KEPT = ": kept the zero-shot classifier"
 
 
@@ -104,17 +108,28 @@ def _guarded(features: Tensor, *, zero_shot: Adapted, logit_scale: float) -> Ada
         told = f"information {texts.information:.2f}, adaptation needs {LEAST_INFORMATION:.2f}"
         return replace(zero_shot, note=f"class texts barely tell these images apart ({told}){KEPT}")
     bold, doubt = _bold(features, zero_shot=zero_shot, texts=texts, logit_scale=logit_scale)
+    chance = _of_chance(spread(features, zero_shot=zero_shot, texts=texts))
     if not doubt:
-        return replace(bold, note=_changed(features, by=bold, answers=answers))
+        return replace(bold, note=_changed(features, by=bold, answers=answers) + chance)
     variance = explained(features, answers=answers, n_classes=len(zero_shot.bias))
     at_most = int(CHANGED * variance * len(features))
     cautious, _ = estimate(features, zero_shot=zero_shot, texts=texts, logit_scale=logit_scale, trust=CAUTIOUS)
     start = calibrated(zero_shot, texts=texts)
     share = step(features, start=start, end=cautious, at_most=at_most)
     if share == 0:
-        return replace(zero_shot, note=doubt + KEPT)
+        return replace(zero_shot, note=doubt + KEPT + chance)
     partly = between(start, cautious, share=share)
-    return replace(partly, note=f"{_changed(features, by=partly, answers=answers)}; cautiously, because {doubt}")
+    changed = _changed(features, by=partly, answers=answers)
+    return replace(partly, note=f"{changed}; cautiously, because {doubt}{chance}")
+
+
+def _of_chance(spread: float) -> str:
+    """A doubt about the texts themselves, which no adaptation can settle, or ""."""
+    if spread > SPREAD:
+        return ""
+    return (
+        f"; {DOUBTED} ({spread:.2f} times as much): see that the texts are this model's and name what the photos show"
+    )
 
 
 def _changed(features: Tensor, *, by: Adapted, answers: Tensor) -> str:
