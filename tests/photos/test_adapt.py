@@ -222,6 +222,8 @@ def test_a_pile_needs_eight_images_for_each_class():
     few = adapted_to(images.features[:39], texts=images.texts, logit_scale=SCALE)
     assert is_zero_shot(few, images.texts)
     assert few.note == "39 images for 5 classes, adaptation needs 8 for each: kept the zero-shot classifier"
+    one = adapted_to(images.features[:1], texts=images.texts, logit_scale=SCALE)
+    assert one.note.startswith("1 image for 5 classes, ")
     enough = adapted_to(images.features[:40], texts=images.texts, logit_scale=SCALE)
     assert not enough.note.startswith("40 images")
 

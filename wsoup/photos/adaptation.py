@@ -22,6 +22,7 @@ from wsoup.api.model import checked_logit_scale
 from wsoup.base.arguments import at_the_door
 from wsoup.base.arrays import Positive
 from wsoup.base.errors import DataError
+from wsoup.base.number_of import number_of
 from wsoup.core.class_texts import normalize
 from wsoup.photos.estimation import BOLD, CAUTIOUS, Adapted, Statistics, calibrated, estimate, predict_softly
 from wsoup.photos.partly import between, explained, step
@@ -96,7 +97,7 @@ def adapted_to(features: Tensor, *, texts: Tensor, logit_scale: float) -> Adapte
     classifier = scaled.T.contiguous().T
     zero_shot = Adapted(classifier, texts.new_zeros(n_classes).float(), False, "")
     if n_images < FEWEST * n_classes:
-        note = f"{n_images} images for {n_classes} classes, adaptation needs {FEWEST} for each{KEPT}"
+        note = f"{number_of(n_images, 'image')} for {n_classes} classes, adaptation needs {FEWEST} for each{KEPT}"
         return replace(zero_shot, note=note)
     with threads.one_thread_for(features.numel() * n_classes):
         return _guarded(features, zero_shot=zero_shot, logit_scale=logit_scale)
