@@ -6,7 +6,7 @@ digest (data/paper/settings.yaml).
 
 import fnmatch
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -78,19 +78,20 @@ def coverage(run: Settings, *, table: str) -> list[Covered]:
     # A pool that is not there yet counts as the authors', as `ASSUMED` says below the rows.
     run = replace(run, pools={**paper.pools, **run.pools})
     names = TABLES if table == "all" else (table,)
-    covered = []
-    for name in names:
-        for row in tables.rows(name):
-            covered.append(_covered(row, run, paper=paper, encoder=encoder))
-    return covered
+    rows = [row for name in names for row in tables.rows(name)]
+    # Rows share needs, and each is looked for among all values of params.yaml.
+    unmet = set(lacks({need for row in rows for need in row.needs}, run))
+    return [_covered(row, run, unmet=unmet, paper=paper, encoder=encoder) for row in rows]
 
 
-def _covered(row: PaperRow, run: Settings, *, paper: Settings, encoder: Mapping[str, object]) -> Covered:
+def _covered(
+    row: PaperRow, run: Settings, *, unmet: Collection[str], paper: Settings, encoder: Mapping[str, object]
+) -> Covered:
     if not row.row:
         return Covered(row, "", [])
-    need = next(lacks(row.needs, run), "")
-    if need:
-        return Covered(row, need, [])
+    for need in row.needs:
+        if need in unmet:
+            return Covered(row, need, [])
     key, _, _ = row.row.partition("@")
     return Covered(row, "", marks(run, paper=paper, encoder=encoder, variant=row.variant, row=key))
 

@@ -60,7 +60,7 @@ def parse_yaml(text: str, *, origin: str) -> Mapping[str, Any]:
     return value
 
 
-@lru_cache(maxsize=4)  # a stage reads params.yaml and dvc.yaml again and again
+@lru_cache(maxsize=32)  # a command reads params.yaml, dvc.yaml and templates again and again
 def _parsed(text: str) -> Node | None:
     """A YAML document before construction, checked: constructing a merged key multiplies it, too."""
     if re.search(r"(?m)^%", text):

@@ -32,14 +32,28 @@ def filled(text: str, values: Mapping[str, object], *, head: str | None = None) 
         values: dotted key -> new value; None removes the key.
         head: comment lines that replace the first ones.
     """
+    by_section: dict[str, dict[str, object]] = {}
+    for path, value in values.items():
+        by_section.setdefault(path.partition(".")[0], {})[path] = value
+    for section, own in by_section.items():
+        # Only the section goes through the parser, and every other byte of the file stays as it is.
+        start, stop = _section(text, section)
+        text = text[:start] + _set(text[start:stop], own) + text[stop:]
+    if head is None:
+        return text
+    first_lines = SCHEMA.format("data/") + head
+    # A function, because `re.sub` would take a backslash in the text for an escape.
+    return re.sub(r"\A(#.*\n)+", lambda _: first_lines, text)
+
+
+def _set(section: str, values: Mapping[str, object]) -> str:
+    """The text of a section with its values set; None removes the key."""
+    yaml = YAML()
+    yaml.Representer = _Representer
+    yaml.preserve_quotes = True  # and lines are broken where DVC breaks them
+    document = yaml.load(section)
     for path, value in values.items():
         *outer, key = path.split(".")
-        # Only the section goes through the parser, and every other byte of the file stays as it is.
-        start, stop = _section(text, path.partition(".")[0])
-        yaml = YAML()
-        yaml.Representer = _Representer
-        yaml.preserve_quotes = True  # and lines are broken where DVC breaks them
-        document = yaml.load(text[start:stop])
         node = document
         for name in outer:
             node = node[name]
@@ -47,14 +61,9 @@ def filled(text: str, values: Mapping[str, object], *, head: str | None = None) 
             del node[key]
         else:
             node[key] = value
-        out = io.StringIO()
-        yaml.dump(document, out)
-        text = text[:start] + out.getvalue() + text[stop:]
-    if head is None:
-        return text
-    first_lines = SCHEMA.format("data/") + head
-    # A function, because `re.sub` would take a backslash in the text for an escape.
-    return re.sub(r"\A(#.*\n)+", lambda _: first_lines, text)
+    out = io.StringIO()
+    yaml.dump(document, out)
+    return out.getvalue()
 
 
 class _Representer(RoundTripRepresenter):
