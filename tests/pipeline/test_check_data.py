@@ -89,7 +89,7 @@ def test_missing_and_empty_images(root: Path) -> None:
     assert "1 of 6 images listed in" in problem
     assert "'eurosat/2750/test_0/image 0.jpg'; unpack the dataset again" in problem
     (root / "eurosat/2750/test_0/image 0.jpg").write_bytes(b"")
-    assert "1 images are empty (0 bytes): 'eurosat/2750/test_0/image 0.jpg'; replace or remove them" in only(
+    assert "1 image of 0 bytes: 'eurosat/2750/test_0/image 0.jpg'; replace or remove them" in only(
         paper_params(root), "eurosat"
     )
 

@@ -227,6 +227,17 @@ def test_new_rows_are_shown_beside_the_rows_of_both_runs_however_many_those_are(
     assert titles == ["word soup", "coop", "head ridge", "Waffle"]
 
 
+def test_another_head_is_no_change_of_the_rows_beside_it(compared):
+    """In the answer it widens their intervals; between two runs each row is a question of its own."""
+    rows = {WHOLE: {1: 200}, "coop/word_soup": {1: 250}}
+    method = {"methods": {"coop": "word"}}
+    shown = compared(
+        {"counts": rows, **method}, {"counts": rows | {"ridge/word_soup": {1: 300}}, **method, "head": True}
+    )
+    assert shown[0] == "No row of both runs depends on the edit; new: head ridge."
+    assert "all other rows: 0 of 2 changed" in shown
+
+
 def test_a_row_that_is_compared_under_another_name_is_neither_new_nor_gone(compared):
     shown = compared(
         {"counts": {"old_all_seeds": {1: 200}}, "soup": "old"}, {"counts": {WHOLE: {1: 300}}, "soup": "word"}

@@ -34,7 +34,10 @@ def results_command(
         # Where the question is what a soup changes, the sentences have the figures already.
         asks_which = record.params["report"].get("question") == "photos"
         accuracy = record.accuracy if asks_which or everything else []
-        lines = printed([what_was_run(record), *record.answer], accuracy, record.searched)
+        sentences = [what_was_run(record), *record.answer]
+        if record.intervals:
+            sentences.append(record.intervals)
+        lines = printed(sentences, accuracy, record.searched)
         lines = beside_templates(lines, record=record)
         lines += edited(record, root=here)
         if is_page(PAGE) and not is_page(PAGE, of=digest(here)):
