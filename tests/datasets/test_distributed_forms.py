@@ -524,7 +524,7 @@ def test_images_of_coco_without_annotation_are_counted(in_tmp: Path) -> None:
     boxes = [{"image_id": i, "category_id": i % 2} for i in range(3)]
     held = {"images": images, "annotations": boxes, "categories": [{"id": i, "name": f"c{i}"} for i in range(2)]}
     found = given(str(listed(in_tmp, json.dumps(held), file="x.json")), fraction=None, classes=None)
-    assert "left out, without annotation: 1 images, such as d.jpg" in found.notes
+    assert "left out, without annotation: 1 image, such as d.jpg" in found.notes
 
 
 ANNOTATED = {
@@ -553,7 +553,7 @@ def test_annotations_of_no_image_and_categories_of_one_name_are_told(in_tmp: Pat
         "categories": [*ANNOTATED["categories"], {"id": 3, "name": "dog"}],
     }
     found = given(str(listed(in_tmp, json.dumps(held), file="x.json")), fraction=None, classes=None)
-    assert "left out, annotated but not among the images: 1 image ids, 77" in found.notes
+    assert "left out, annotated but not among the images: 1 image id, 77" in found.notes
     assert "read as one class though listed as several categories: 'dog'" in found.notes
 
 

@@ -178,8 +178,8 @@ def test_an_image_in_train_and_test_or_under_two_labels_is_a_warning(tmp_path: P
     for copy in ("test/ant/again.png", "test/bee/again.png"):
         (tmp_path / "mine" / copy).write_bytes((tmp_path / "mine/train/ant/ant0.png").read_bytes())
     both, several = own_folder(tmp_path / "mine")
-    assert "1 images are in train and in test with the same bytes, for example " in both
-    assert "1 images have several labels with the same bytes, for example " in several
+    assert "1 image with the same bytes in train and in test, for example " in both
+    assert "1 image with the same bytes under several labels, for example " in several
 
 
 def own_folder(root: Path, *, role: str = "source") -> list[str]:

@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from wsoup.base.number_of import number_of
 from wsoup.datasets.cells import Cells, SeveralClasses, folded
 from wsoup.datasets.listing import some
 from wsoup.datasets.photo_files import ending
@@ -68,7 +69,7 @@ def one_row_each(cells: Cells, *, may_be_several: bool, keep_rows: bool) -> Cell
     columns = {name: [texts[i] for i in rows] for name, texts in columns.items()}
     notes = [
         *cells.notes,
-        f"{len(cells.paths):,} boxes are in {len(rows):,} photos, each of the one class of its boxes",
+        f"{len(cells.paths):,} boxes are in {number_of(len(rows), 'photo')}, each of the one class of its boxes",
     ]
     return dataclasses.replace(cells, columns=columns, paths=columns[cells.roles.path], notes=notes)
 

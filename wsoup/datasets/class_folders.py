@@ -182,6 +182,6 @@ def no_classes_line(names: Collection[str]) -> str:
     if odd:
         return f"taken for classes, move them elsewhere if they are none: {some(odd)}"
     # A person's handwriting may be one; but who names the folder of a class has its sites taken for classes.
-    if all(map(is_part, names)):
+    if names and all(map(is_part, names)):
         return f"taken for classes, though they are called like places, times or parts of a dataset: {some([*names])}"
     return ""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from wsoup.base.errors import DataError
+from wsoup.base.number_of import number_of
 from wsoup.datasets.cells import CLASS_NAMES, EXPECTED, Cells, Roles, SeveralClasses, folded, no_path, roles_of
 from wsoup.datasets.class_columns import LIKELY
 from wsoup.datasets.label_studio import classes_of_tasks, is_label_studio
@@ -187,9 +188,11 @@ def _coco(held: Mapping[str, Any], origin: str) -> tuple[dict[str, list[str]], l
         )
     notes = [_shared_names(name_of)]
     if without:
-        notes.append(f"left out, without annotation: {len(without):,} images, such as {shown(without[0])}")
+        notes.append(f"left out, without annotation: {number_of(len(without), 'image')}, such as {shown(without[0])}")
     if unlisted:
-        notes.append(f"left out, annotated but not among the images: {len(unlisted):,} image ids, {some(unlisted)}")
+        notes.append(
+            f"left out, annotated but not among the images: {number_of(len(unlisted), 'image id')}, {some(unlisted)}"
+        )
     return names_of, [note for note in notes if note]
 
 
