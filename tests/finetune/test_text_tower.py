@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import open_clip
 import pytest
 import torch
-from tower_cases import FAMILIES, gradients, model, relative_error, tokens
+from tower_cases import FAMILIES, clip_tokenizer, gradients, model, relative_error, tokens
 
 from wsoup.base.errors import PoolError
 from wsoup.finetune.text_tower import TrainableTextTower
@@ -48,7 +47,7 @@ def test_features_do_not_depend_on_the_other_texts():
 def test_a_prompt_replaces_the_first_tokens():
     """Replacing "a photo of" by the embeddings of "two views from" gives the features of that text."""
     net = model()
-    tower, tokenize = TrainableTextTower(net), open_clip.get_tokenizer("ViT-B-32")
+    tower, tokenize = TrainableTextTower(net), clip_tokenizer()
     other = tokenize(["two views from a cat.", "two views from a red panda, sky."])
     here = tokenize(["a photo of a cat.", "a photo of a red panda, sky."])
     prompt = net.token_embedding(other[0, 1:4])[None]
@@ -74,7 +73,7 @@ def test_deep_prompts_are_replaced_before_each_block():
 
 def test_a_text_shorter_than_the_prompt_is_refused():
     with pytest.raises(PoolError, match=r"a text of 2 tokens is shorter than the prompt of 3"):
-        TrainableTextTower(model()).prepare(open_clip.get_tokenizer("ViT-B-32")(["cat."]), n_prompt=3)
+        TrainableTextTower(model()).prepare(clip_tokenizer()(["cat."]), n_prompt=3)
 
 
 def test_a_pass_never_waits_for_the_device():

@@ -11,6 +11,7 @@ from finetune_cases import METHODS, finetune_params
 from pydantic import TypeAdapter
 from small_world import TINY_CONFIG
 from torch.nn import functional as F
+from tower_cases import clip_tokenizer
 
 from wsoup.base.errors import ModelError, ParamsError, PoolError
 from wsoup.finetune.blocks import Bottleneck, LowRank, LowRankQkv, ScaleShift
@@ -32,7 +33,7 @@ TEXTS = ["a photo of a cat.", "a photo of a red panda, which has claws."]
 def made(net, tune, *, template: str = TEMPLATE, seed: int = 0, words=(), soup=()) -> Student:
     """A student of a model with the tokenizer of all CLIPs; `tune` as in params.yaml, or the name of a test case."""
     tune = finetune_params().methods[tune].tune if isinstance(tune, str) else KINDS.validate_python(tune)
-    how = {"tokenizer": open_clip.get_tokenizer("ViT-B-32"), "tune": tune, "template": template, "words": words}
+    how = {"tokenizer": clip_tokenizer(), "tune": tune, "template": template, "words": words}
     return make_student(net, generator=torch.Generator().manual_seed(seed), soup=soup, **how)
 
 

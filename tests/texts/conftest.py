@@ -10,6 +10,7 @@ import torch
 from open_clip.coca_model import CoCa
 from torch import Tensor, nn
 from torch.nn import functional as F
+from tower_cases import clip_tokenizer
 
 VISION = {"image_size": 16, "layers": 1, "width": 32, "head_width": 16, "patch_size": 8}
 TEXT = {"context_length": 77, "vocab_size": 49408, "width": 32, "heads": 4, "layers": 3}
@@ -74,7 +75,7 @@ def randomise(model: nn.Module) -> nn.Module:
 
 def tokenizer_of(model: nn.Module) -> open_clip.SimpleTokenizer:
     context = getattr(model, "text", model).context_length
-    return open_clip.SimpleTokenizer(context_length=context)
+    return clip_tokenizer(context)
 
 
 @pytest.fixture(scope="session")

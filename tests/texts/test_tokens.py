@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 
-import open_clip
 import pytest
 import torch
+from tower_cases import clip_tokenizer
 
 from wsoup.base.errors import ModelError
 from wsoup.texts.splitting import SplitTokenizer
@@ -20,7 +20,7 @@ def largest(tokens):
 
 @pytest.fixture(scope="module")
 def splitter() -> SplitTokenizer:
-    return SplitTokenizer(open_clip.SimpleTokenizer(), reads=largest)
+    return SplitTokenizer(clip_tokenizer(), reads=largest)
 
 
 def test_parts_by_hand(splitter):
@@ -33,7 +33,7 @@ def test_parts_by_hand(splitter):
 
 def test_length_counts_tokens_before_padding():
     """Start, "a", "cat", end; a text that is too long fills the context. So with padding 1, and on the left."""
-    plain = open_clip.SimpleTokenizer()
+    plain = clip_tokenizer()
     padded = lambda texts: plain(texts).masked_fill(plain(texts) == 0, 1)  # noqa: E731
     left = lambda texts: torch.stack([row.roll(int((row == 0).sum())) for row in plain(["", *texts])])[1:]  # noqa: E731
     for tokenizer in (plain, padded, left):
@@ -71,7 +71,7 @@ def test_where_a_text_may_be_split(splitter, suffix, safe):
 
 
 def test_a_tokenizer_that_merges_across_the_split_is_detected():
-    plain = open_clip.SimpleTokenizer()
+    plain = clip_tokenizer()
 
     def merging(texts):
         return plain([text.replace("cat, s", "cats") for text in texts])
@@ -81,7 +81,7 @@ def test_a_tokenizer_that_merges_across_the_split_is_detected():
 
 def test_every_class_name_that_is_not_plain_is_compared():
     """One of forty, between those that are compared anyway."""
-    plain = open_clip.SimpleTokenizer()
+    plain = clip_tokenizer()
 
     def merging(texts):
         return plain([text.replace("jalapeño, s", "s") for text in texts])
@@ -94,7 +94,7 @@ def test_every_class_name_that_is_not_plain_is_compared():
 
 def test_a_difference_counts_up_to_a_text_that_just_fills_the_context():
     """Start, 72 times "a", cat, comma, sharp and end are 77 tokens; the whole, with "cats", has 75."""
-    plain = open_clip.SimpleTokenizer()
+    plain = clip_tokenizer()
 
     def merging(texts):
         return plain([text.replace("cat, sharp", "cats") for text in texts])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import open_clip
 import pytest
 import torch
+from tower_cases import clip_tokenizer
 
 from wsoup.base.errors import DataError, PoolError
 from wsoup.texts.tokens import beyond_context, check_fits, check_prompts, token_lengths
@@ -50,7 +50,7 @@ def test_a_text_that_fills_the_context_may_have_been_truncated(tokenizer, room):
 
 def test_a_token_with_the_id_of_padding_counts():
     """CLIP's "!" has id 0: 93 tokens once passed as 48, and were truncated."""
-    tokenizer = open_clip.get_tokenizer("ViT-B-32")
+    tokenizer = clip_tokenizer()
     assert token_lengths(["!~ a", "", "!~" * 45 + " a"], tokenizer=tokenizer).tolist() == [5, 2, 77]
     with pytest.raises(PoolError, match="does not fit the model's context of 77 tokens"):
         check_fits(["!~" * 45 + " a"], template=ALONE, class_names=["a cat"], tokenizer=tokenizer, step="-")
@@ -62,7 +62,7 @@ def test_a_text_of_padding_alone_has_no_tokens():
 
 
 def test_class_prompts_that_tokenise_alike_are_refused():
-    tokenizer = open_clip.get_tokenizer("ViT-B-32")
+    tokenizer = clip_tokenizer()
     for first, second in (("a Blue", "a blue"), ("a caf\u00e9", "a cafe\u0301")):
         with pytest.raises(DataError, match=r"^photos: 'a .* are the same tokens to this model; rename one class$"):
             check_fits(
@@ -100,14 +100,14 @@ def test_all_texts_that_do_not_fit_are_listed_in_order():
 @pytest.mark.parametrize("letters", ["\u6f22" * 30, "\u0344" * 20])
 def test_few_letters_may_be_many_tokens(letters):
     """The first have three bytes each; the second have two, and CLIP's tokenizer makes two letters of each."""
-    tokenizer = open_clip.get_tokenizer("ViT-B-32")
+    tokenizer = clip_tokenizer()
     with pytest.raises(PoolError, match="after 'a cat' does not fit the model's context of 77 tokens"):
         check_fits(["sharp", letters], template=ALONE, class_names=["a cat"], tokenizer=tokenizer, step="-")
 
 
 def test_a_word_that_goes_on_may_have_other_tokens():
     """CLIP has one token for guacamole, and five for guacamoleq."""
-    tokenizer = open_clip.get_tokenizer("ViT-B-32")
+    tokenizer = clip_tokenizer()
     prefix = "a " * 70 + "guacamole"
     assert token_lengths([prefix, f"{prefix}q"], tokenizer=tokenizer).tolist() == [73, 77]
     assert list(beyond_context([prefix], ["", "q"], tokenizer=tokenizer)) == [(0, 1)]
