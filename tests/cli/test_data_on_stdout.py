@@ -8,14 +8,13 @@ import io
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 import yaml
-from processes import ROOT
+from processes import ROOT, run_code
 from run_cli import run
 from small_world import COLOURS, write_image_folder
 
@@ -103,20 +102,21 @@ def world(in_tmp: Path, tiny_encoder_files: dict[str, str]) -> Path:
 @pytest.mark.parametrize("name", CASES)
 def test_data_is_alone_in_a_pipe_and_in_a_file(name: str, world: Path):
     case = CASES[name]
-    command = [sys.executable, "-c", NOISY, *case.noisy, *case.arguments]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    arguments = [*case.noisy, *case.arguments]
     if name == "classify":
-        with open("out.txt", "w", encoding="utf-8") as file:
-            done = subprocess.run(command, stdout=file, stderr=subprocess.PIPE, text=True, env=environment)
+        code, errors = run_code(NOISY, *arguments, folder=world, out="out.txt")
         printed = Path("out.txt").read_text(encoding="utf-8")
     else:
-        done = subprocess.run(command, capture_output=True, text=True, env=environment)
-        printed = done.stdout
-    assert done.returncode == 0, done.stderr
+        reading, writing = os.pipe()
+        with open(reading, encoding="utf-8") as pipe:
+            code, errors = run_code(NOISY, *arguments, folder=world, out=f"/proc/{os.getpid()}/fd/{writing}")
+            os.close(writing)
+            printed = pipe.read()
+    assert code == 0, errors
     assert printed.splitlines()[0] == case.first_line
     case.parse(printed)
     for noise in ("a library says hello", "and its C code, too", "so does a program that it runs"):
-        assert noise in done.stderr
+        assert noise in errors
 
 
 def test_all_that_is_printed_in_the_block_goes_to_stderr(capfd):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from evaluate_cases import NAMES, images
+from processes import run_code
 
 from wsoup.core.scoring import Scores
 from wsoup.disk import store
@@ -215,9 +216,8 @@ PEAK_OF_ROWS = r"""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the peak from /proc")
-def test_evaluating_rows_takes_no_copy_of_their_texts():
+def test_evaluating_rows_takes_no_copy_of_their_texts(tmp_path):
     """Those of 60 rows with 2,000 classes take 234 MiB."""
-    ran = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(PEAK_OF_ROWS)], capture_output=True, text=True, check=True
-    )
-    assert float(ran.stdout) < 120, ran.stdout
+    code, printed = run_code(PEAK_OF_ROWS, folder=tmp_path)
+    assert code == 0, printed
+    assert float(printed) < 120, printed

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
-import textwrap
 
 import pytest
 import torch
 from heads_cases import few_shots
+from processes import run_code
 
 from wsoup.heads import calibration, prototypes, ridge
 from wsoup.heads.choose import Chosen, choose
@@ -81,9 +80,9 @@ PEAK = """
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the peak from /proc")
 @pytest.mark.parametrize("shots", [1, 2])
-def test_a_head_holds_one_table_of_images_by_classes(shots):
+def test_a_head_holds_one_table_of_images_by_classes(shots, tmp_path):
     """A table of two shots of 1,200 classes has 22 MiB, and one for each of 14 settings would take 308."""
-    command = [sys.executable, "-c", textwrap.dedent(PEAK), str(shots)]
-    ran = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert re.fullmatch(r"[\d.]+\n", ran.stdout)
-    assert float(ran.stdout) < {1: 20, 2: 50}[shots], ran.stdout
+    code, printed = run_code(PEAK, str(shots), folder=tmp_path)
+    assert code == 0, printed
+    assert re.fullmatch(r"[\d.]+\n", printed)
+    assert float(printed) < {1: 20, 2: 50}[shots], printed

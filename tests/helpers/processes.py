@@ -17,6 +17,7 @@ import signal
 import socket
 import sys
 import tempfile
+import textwrap
 import threading
 import time
 from collections.abc import Callable
@@ -94,6 +95,11 @@ def run_module(
         process.start()
         process.join()
         return process.exitcode, printed.read()
+
+
+def run_code(code: str, *arguments: str, folder: Path, out: str | None = None) -> tuple[int | None, str]:
+    """Exit code and output of ``python -c <code> <arguments>``, as of `run_module`; `code` may be indented."""
+    return run_module("inline", textwrap.dedent(code), *arguments, folder=folder, out=out)
 
 
 def children(pid: int, *, doing: str = "") -> list[int]:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from processes import run_module
 from project import ROOT, Project
 
 LOOK = """
@@ -28,6 +29,11 @@ def check(folder: Path) -> list[str]:
     return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True).stdout.splitlines()
 
 
+def lines_of_check(folder: Path) -> list[str]:
+    """What it prints."""
+    return run_module("wsoup", "check", folder=folder, root=ROOT)[1].splitlines()
+
+
 def test_only_what_changed_is_looked_at_again(project: Project):
     first = check(project.folder)
     assert "torch" in first[-1]
@@ -44,7 +50,7 @@ def test_only_what_changed_is_looked_at_again(project: Project):
 
 
 def test_what_needs_no_model_is_said_before_it_is_looked_at(project: Project):
-    lines = check(project.folder)
+    lines = lines_of_check(project.folder)
     of_model = [i for i, line in enumerate(lines) if line.startswith("encoder: ")]
     assert of_model, lines
     assert max(i for i, line in enumerate(lines) if line.startswith(("photo: ", "dim: ", "other: "))) < min(of_model)
@@ -71,11 +77,11 @@ CHANGES = {
 
 def test_what_changed_on_disk_is_looked_at_again(project: Project, tmp_path: Path):
     copy = project.copy(tmp_path / "copy").folder
-    check(copy)
-    before = check(copy)
+    lines_of_check(copy)
+    before = lines_of_check(copy)
     for change, expected in CHANGES.items():
         change(copy)
-        after = check(copy)
+        after = lines_of_check(copy)
         new = [line for line in after if line not in before]
         assert any(expected in line for line in new), after
         before = after

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -99,6 +96,14 @@ def test_a_folder_of_an_earlier_wsoup_is_brought_up_to_date(folder):
     assert json.loads((folder / RECORD).read_text()) == record
 
 
+SCRIPT = """
+import runpy, sys
+del sys.argv[0]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+"""A module beside a wsoup that is installed elsewhere: runs a script of the working folder with it."""
+
+
 @pytest.fixture
 def upgraded(folder, tmp_path_factory):
     """The folder of a wsoup that is then upgraded: a copy of the library with an edit, installed elsewhere."""
@@ -107,15 +112,15 @@ def upgraded(folder, tmp_path_factory):
     for name in project.file_names():
         (site / "wsoup/_project" / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(project.file(name), site / "wsoup/_project" / name)
+    (site / "script.py").write_text(SCRIPT)
     return site
 
 
 def wsoup_of(site: Path, folder: Path, *command: str, good: bool = True) -> str:
     """Run a command in a pipeline folder with the wsoup of `site`."""
-    environment = {**os.environ, "PYTHONPATH": str(site)}
-    done = subprocess.run([sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True)
-    assert (done.returncode == 0) is good, done.stderr
-    return done.stdout + done.stderr
+    code, printed = run_module(*command, folder=folder, root=site)
+    assert (code == 0) is good, printed
+    return printed
 
 
 @pytest.mark.parametrize(
@@ -127,21 +132,21 @@ def wsoup_of(site: Path, folder: Path, *command: str, good: bool = True) -> str:
     ids=["a comment", "an operator"],
 )
 def test_after_an_upgrade_init_and_stage_code_say_which_stages_changed(folder, upgraded, old, new, differing):
-    wsoup_of(upgraded, folder, "-m", "wsoup", "init", ".")
-    wsoup_of(upgraded, folder, "stages", "code")
+    wsoup_of(upgraded, folder, "wsoup", "init", ".")
+    wsoup_of(upgraded, folder, "script", "stages", "code")
     before = yaml.safe_load((folder / "artifacts/code.yaml").read_text())
     prompts = upgraded / "wsoup/core/prompts.py"
     assert prompts.read_text().count(old) == 1
     prompts.write_text(prompts.read_text().replace(old, new))
     if differing is None:
-        refused = wsoup_of(upgraded, folder, "stages", "candidates", good=False)
+        refused = wsoup_of(upgraded, folder, "script", "stages", "candidates", good=False)
         assert "run `wsoup init .` and then `dvc repro candidates`, which runs stage code before it" in refused
-        refused = wsoup_of(upgraded, folder, "stages", "code", good=False)
+        refused = wsoup_of(upgraded, folder, "script", "stages", "code", good=False)
         assert "soups belongs to another wsoup than the installed" in refused
         assert "run `wsoup init .` there to bring it up to date, then `dvc repro`" in refused
         differing = set(before)
-    wsoup_of(upgraded, folder, "-m", "wsoup", "init", ".")
-    wsoup_of(upgraded, folder, "stages", "code")
+    wsoup_of(upgraded, folder, "wsoup", "init", ".")
+    wsoup_of(upgraded, folder, "script", "stages", "code")
     after = yaml.safe_load((folder / "artifacts/code.yaml").read_text())
     assert {stage for stage in after if after[stage] != before[stage]} == differing
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 from miniature import png, write_hub
+from processes import run_module
 from project import ROOT
 from run_cli import run
 
@@ -179,14 +178,14 @@ def test_a_target_of_role_dg_has_the_sources_classes(in_tmp: Path, classes: tupl
     Path("params.yaml").write_text(yaml.safe_dump(raw))
     findings = [*foreign_targets(params())]
     assert [finding.about for finding in findings] == (["sketch"] if line else [])
-    command = [sys.executable, str(ROOT / "stages"), "prepare", "sketch"]
     Path("data").symlink_to(ROOT / "data")
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert ("sketch: role dg means the source's classes, but" in done.stdout) == bool(line)
+    code, printed_to_stderr = run_module("stages", "prepare", "sketch", folder=in_tmp, out="printed.txt")
+    assert code == 0, printed_to_stderr
+    printed = Path("printed.txt").read_text()
+    assert ("sketch: role dg means the source's classes, but" in printed) == bool(line)
     if line:
         assert line in findings[0].text
-        assert line in done.stdout
+        assert line in printed
 
 
 def params() -> Params:

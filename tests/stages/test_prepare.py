@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,15 +10,16 @@ from pathlib import Path
 import pytest
 import yaml
 from miniature import build_coop
+from processes import run_module
 from project import ROOT
 
 from wsoup.disk import store
 from wsoup.pipeline.profiles.paper import Paper
 
 
-def prepare(folder: Path, dataset: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(ROOT / "stages"), "prepare", dataset]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+def prepare(folder: Path, dataset: str) -> tuple[int | None, str]:
+    """Exit code and what is printed to stderr."""
+    return run_module("stages", "prepare", dataset, folder=folder, out=os.devnull)
 
 
 @pytest.fixture(scope="module")
@@ -31,31 +33,28 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_manifest_is_written(world: Path) -> None:
-    done = prepare(world, "dtd")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert prepare(world, "dtd") == (0, "")
     path = world / "artifacts/manifests/dtd.parquet"
     assert store.read_table(path).num_rows == 6
     assert store.table_attributes(path)["split_source"] == "data/dtd/split_zhou_DescribableTextures.json"
 
 
 def test_an_error_is_one_line_and_keeps_the_earlier_manifest(world: Path) -> None:
-    assert prepare(world, "eurosat").returncode == 0
+    assert prepare(world, "eurosat")[0] == 0
     path = world / "artifacts/manifests/eurosat.parquet"
     before = path.read_bytes()
     (world / "data/eurosat/split_zhou_EuroSAT.json").unlink()
-    done = prepare(world, "eurosat")
-    assert done.returncode == 1
-    assert done.stderr.startswith(
-        "error: data/eurosat/split_zhou_EuroSAT.json does not exist; put EuroSAT's split file"
-    )
-    assert done.stderr.count("\n") == 1
+    code, errors = prepare(world, "eurosat")
+    assert code == 1
+    assert errors.startswith("error: data/eurosat/split_zhou_EuroSAT.json does not exist; put EuroSAT's split file")
+    assert errors.count("\n") == 1
     assert path.read_bytes() == before
 
 
 def test_an_unknown_dataset_is_refused(world: Path) -> None:
-    done = prepare(world, "cub")
-    assert done.returncode == 1
-    assert done.stderr.startswith("error: datasets has no 'cub'; there are caltech101, dtd")
+    code, errors = prepare(world, "cub")
+    assert code == 1
+    assert errors.startswith("error: datasets has no 'cub'; there are caltech101, dtd")
 
 
 def test_stages_without_a_model_need_no_torch() -> None:
