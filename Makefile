@@ -3,6 +3,8 @@
 PYTHON ?= python3
 BIN := $(CURDIR)/.venv/bin
 export PATH := $(BIN):$(PATH)
+# Else each of a thousand short processes compiles every module that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 # Two workers, one file at a time: half of the tests' time is spent waiting for processes that they start.
 PYTEST := python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder

@@ -15,7 +15,7 @@ import torch
 import typer
 
 from benchmarks.adaptation.judging import judged
-from benchmarks.adaptation.piles import every_other, in_cone, piles, together
+from benchmarks.adaptation.piles import every_other, in_cone, piles, together, with_random_texts
 from benchmarks.adaptation.tables import tables
 from benchmarks.heads.photos import PhotoSet, photo_set
 from wsoup.api.encoders import EncoderOptions
@@ -41,6 +41,7 @@ def main(
     draws: Annotated[int, typer.Option(min=1, help="Draws of classes and photos.")] = 6,
     first: Annotated[int, typer.Option(min=0, help="The first draw.")] = 0,
     cone: Annotated[float, typer.Option(min=0, help="Length of a constant added to all photos, and to texts.")] = 0.0,
+    random: Annotated[bool, typer.Option("--random", help="Directions drawn at random in place of texts.")] = False,
     information: Annotated[
         float, typer.Option(min=0, help="Smallest information of the texts, for the trade of gains and losses.")
     ] = adaptation.INFORMATION,
@@ -58,10 +59,15 @@ def main(
     adaptation.INFORMATION = information
     results = []
     for pile in piles(sets, draws=range(first, first + draws)):
+        if random:
+            pile = with_random_texts(pile)
         results.append(judged(in_cone(pile, length=cone) if cone else pile))
     lines = [json.dumps(asdict(result)) for result in results]
     write_bytes(cache / "adaptation.jsonl", "\n".join(lines).encode())
     print("\n\n".join(tables(results)))
+    adapted = [result for result in results if not result.note]
+    n_doubted = sum(result.doubted for result in adapted)
+    print(f"\n{len(adapted)} of {len(results)} piles are adapted to; in {n_doubted} of these the note doubts the texts")
 
 
 def _read(roots: Sequence[str], *, encoder: Encoder, cache: Path) -> list[PhotoSet]:

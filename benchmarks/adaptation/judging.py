@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from benchmarks.adaptation.piles import Pile
-from wsoup.photos.adaptation import adapted_to
+from wsoup.photos.adaptation import DOUBTED, adapted_to
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,7 @@ class Judged:
         n_images, n_classes: of the pile, and of its texts.
         before, after: per cent of the photos of classes that are right by the texts and after adaptation.
         note: why it was not adapted, or "".
+        doubted: whether the note says that texts may be random.
     """
 
     source: str
@@ -29,6 +30,7 @@ class Judged:
     before: float
     after: float
     note: str
+    doubted: bool
 
     @property
     def gain(self) -> float:
@@ -48,6 +50,7 @@ def judged(pile: Pile) -> Judged:
         before=_right((pile.features @ pile.texts).argmax(dim=1), pile),
         after=_right(adapted.predict(pile.features), pile),
         note="" if adapted.adapted else adapted.note,
+        doubted=DOUBTED in adapted.note,
     )
 
 

@@ -144,6 +144,13 @@ def _shares(kind: str, *, n_classes: int, generator: np.random.Generator) -> np.
     return shares / shares.sum()
 
 
+def with_random_texts(pile: Pile) -> Pile:
+    """The same pile with directions drawn at random for texts."""
+    generator = named_generator("random texts", pile.source, *pile.texts.shape, pile.kind, len(pile.labels))
+    drawn = torch.from_numpy(generator.standard_normal(pile.texts.T.shape)).float()
+    return replace(pile, texts=normalize(drawn).T.contiguous())
+
+
 def every_other(photos: PhotoSet, *, first: int) -> PhotoSet:
     """Photos of every other class, from the first or the second on."""
     classes = np.arange(first, len(photos.class_names), 2)

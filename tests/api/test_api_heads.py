@@ -12,6 +12,7 @@ from api_world import DESCRIPTORS, ENCODER, NAMES, photos
 
 import wsoup
 from wsoup.base.errors import DataError, MismatchError, ParamsError
+from wsoup.photos import estimation
 from wsoup.towers.logit_scale import logit_scale_of
 
 
@@ -134,3 +135,42 @@ def test_a_head_and_an_adapted_classifier_are_shown_in_one_line(model, images):
     assert repr(one_each).endswith(f"0 of 0 left-out images correct, {one_each.note}>")
     kept = wsoup.adapt(images.features[:4], classifier=head.classifier, model=model["model"])
     assert repr(kept) == f"<zero-shot classifier, 4 classes: {kept.note}>"
+
+
+@pytest.mark.parametrize("length", [17.0, 0.05])
+def test_features_of_any_length_are_treated_alike_at_every_door(model, images, monkeypatch, length):
+    """As `model.encode_image` gives them: normalised, with one warning, also where answers are made in blocks."""
+    monkeypatch.setattr(estimation, "LOGITS_PER_BLOCK", 35)
+    features = images.features
+    head = wsoup.fit_head(features, images.labels, class_names=NAMES, **model)
+    soup = wsoup.Soup.from_templates(["a photo of a {}.", "a drawing of a {}.", "one {}"])
+    classifier = soup.classifier(class_names=NAMES, **model)
+    adapted = wsoup.adapt(features, classifier=classifier, logit_scale=40.0)
+    assert adapted.adapted
+    assert adapted.bias.abs().min() > 1, "it would be lost beside long features"
+    weighed = soup.autoclip(class_names=NAMES, **model)
+
+    def counted(by):
+        return lambda given: wsoup.zero_shot_accuracy(given, images.labels, classifier=by).n_correct
+
+    doors = [
+        head.logits,
+        head.predict_proba,
+        head.predict,
+        lambda given: head.predict(given, at_least=0.9),
+        adapted.logits,
+        adapted.predict_proba,
+        adapted.predict,
+        weighed.scores,
+        weighed.predict,
+        lambda given: wsoup.adapt(given, classifier=classifier, logit_scale=40.0).bias,
+        *map(counted, (head, adapted, weighed, classifier)),
+    ]
+    for door in doors:
+        expected = door(features)
+        with pytest.warns(UserWarning, match="features are not of length 1") as warned:
+            answers = door(length * features)
+        assert len(warned) == 1
+        torch.testing.assert_close(answers, expected, rtol=1e-4, atol=1e-4)
+        with pytest.raises(DataError, match="features holds nothing but zeros in rows 0"):
+            door(0 * features)

@@ -213,7 +213,7 @@ def broken(features, *, row, value):
             DataError,
             "holds 'cow', which is not .* 4 class_names; give class_names=",
         ),
-        ({"labels": torch.zeros(60, dtype=torch.long)}, DataError, "60 images of one class are too few"),
+        ({"labels": torch.zeros(60, dtype=torch.long)}, DataError, "60 images of one class: a search needs a handful"),
         ({"class_names": "cat"}, ParamsError, "class_names is 'cat'; expected a list"),
         ({"class_names": ["cat", " ", "a", "b"]}, ParamsError, r"class_names\[1\] is ' '; expected plain text"),
         ({"class_names": []}, ParamsError, r"class_names is \[\]; "),

@@ -7,7 +7,7 @@ import torch
 from adapt_cases import pile as around_centres
 
 from benchmarks.adaptation.judging import Judged, judged
-from benchmarks.adaptation.piles import KINDS, STRENGTHS, Pile, every_other, in_cone, piles, together
+from benchmarks.adaptation.piles import KINDS, STRENGTHS, Pile, every_other, in_cone, piles, together, with_random_texts
 from benchmarks.adaptation.tables import tables
 from benchmarks.heads.photos import PhotoSet
 from wsoup.photos.trial import CLASS_NAME, TEMPLATES
@@ -71,6 +71,16 @@ def test_a_cone_keeps_the_texts_logits_and_the_adapted_answers():
         assert judged(there).after == before.after
 
 
+def test_random_texts_are_drawn_once_for_a_pile():
+    images = around_centres(off=1.2, seed=2)
+    plain = Pile("", "equal", CLASS_NAME, images.features, images.labels, images.texts, 20.0)
+    drawn = with_random_texts(plain)
+    assert drawn.texts.shape == plain.texts.shape
+    assert drawn.texts.norm(dim=0).tolist() == pytest.approx([1.0] * 5)
+    assert torch.equal(drawn.texts, with_random_texts(plain).texts)
+    assert judged(drawn).before < judged(plain).before
+
+
 def test_sets_are_cut_by_class_and_put_together(photos):
     odd = every_other(photos, first=1)
     assert odd.class_names == ["thing 1", "thing 3", "thing 5"]
@@ -82,7 +92,8 @@ def test_sets_are_cut_by_class_and_put_together(photos):
 def test_a_table_by_hand():
     """Gains of 2 and -6: -2 on average, and half of the piles lost more than 5."""
     results = [
-        Judged("things", "one", CLASS_NAME, 50, 5, 60.0, after, note) for after, note in ((62.0, ""), (54.0, "kept"))
+        Judged("things", "one", CLASS_NAME, 50, 5, 60.0, after, note, False)
+        for after, note in ((62.0, ""), (54.0, "kept"))
     ]
     by_cell, by_source, summary = tables(results)
     assert f"| {CLASS_NAME} | - | - | - | - | -2.00, 50.0 (-6, 2) | - | - | - | -2.00, 50.0 (-6, 2) |" in by_cell

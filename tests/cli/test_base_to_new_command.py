@@ -47,7 +47,7 @@ def test_a_folder_without_commits_is_told_what_experiments_need(folder):
 def test_the_papers_datasets_come_from_a_data_root(folder):
     code, _, errors = run("base-to-new", "--data-root", "data")
     assert code == 1
-    assert errors.startswith("error: data does not exist")
+    assert errors == "error: data does not exist or is not a folder; correct --data-root\n"
     (folder / "data").mkdir()
     code, _, errors = run("base-to-new", "--data-root", "data")
     left_out = [line.split(":")[1].strip() for line in errors.splitlines() if line.startswith("left out: ")]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
+import yaml
 from processes import ROOT
 from run_cli import run
 
@@ -33,6 +36,23 @@ def test_every_command_gives_the_same_cure_in_a_bare_folder(in_tmp, command):
 def test_in_half_a_pipeline_folder_the_missing_file_is_named(in_tmp, there, command, says):
     (in_tmp / there).write_bytes((ROOT / there).read_bytes())
     assert run(command) == (1, "", f"error: {says}\n")
+
+
+@pytest.mark.parametrize(
+    ("section", "entry", "key"),
+    [("heads", "ridge", "soup"), ("soups", "word", "pool"), ("soups", "word", "kind")],
+)
+def test_a_key_that_dvc_yaml_looks_for_is_missed_in_one_line(in_tmp, section, entry, key):
+    """DVC's own words for it are "Could not find 'item.soup'", and name dvc.yaml."""
+    params = yaml.safe_load((ROOT / "params.yaml").read_text())
+    del params[section][entry][key]
+    (in_tmp / "params.yaml").write_text(yaml.safe_dump(params))
+    shutil.copy(ROOT / "dvc.yaml", in_tmp)
+    for command in (("repro",), ("repro", "report"), ("check",)):
+        code, printed, errors = run(*command)
+        assert (code, printed) == (1, "")
+        assert errors.startswith(f"error: params.yaml: {section}.{entry}") or f"'{section}.{entry}.{key}'" in errors
+        assert errors.count("\n") == 1
 
 
 def test_no_time_is_shown_as_nothing():

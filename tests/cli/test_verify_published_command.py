@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 from typing import Any
 
@@ -107,10 +108,23 @@ def test_what_is_missing_is_said_with_the_next_step(figures, tiny_encoder_files,
     assert note.startswith("tiny-clip: its images are prepared with open_clip's defaults")
     assert (code, error[:50]) == (1, "error: empty holds no dataset that has a published")
     code, _, errors = run("verify", "published", "--data-root", "nowhere")
-    assert (code, errors[:14]) == (1, "error: nowhere")
+    assert (code, errors) == (1, "error: nowhere does not exist or is not a folder; correct --data-root\n")
     (in_tmp / "params.yaml").rename(in_tmp / "other.yaml")
     code, _, errors = run("verify", "published")
     assert (code, errors[:56]) == (1, "error: params.yaml does not exist: go to a run's folder,")
+
+
+def test_what_is_said_of_a_local_models_images_can_be_given(figures, tiny_encoder_files):
+    options = ["--config", tiny_encoder_files["config"], "--pretrained", tiny_encoder_files["pretrained"]]
+    _, _, errors = run("verify", "published", "--data-root", ".", *options)
+    offered = set(re.findall(r"--[a-z-]+", errors))
+    assert offered == {"--image-mean", "--image-std", "--interpolation"}
+    given = ["--image-mean", ".9,.1,.1", "--image-std", ".1,.9,.9", "--interpolation", "bilinear"]
+    publish(tiny_encoder_files, dict.fromkeys(figures, 10.0))
+    code, printed, errors = run("verify", "published", "--data-root", ".", *options, *given)
+    assert code == 1
+    assert "open_clip's defaults" not in errors
+    assert "images: --image-mean (0.9, 0.1, 0.1), --image-std (0.1, 0.9, 0.9), --interpolation bilinear" in printed
 
 
 def test_an_encoder_without_figures_is_told_where_they_are(figures, tiny_encoder_files):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -117,6 +118,22 @@ def test_boxes_are_no_classes_of_photos(in_tmp: Path, kind: str) -> None:
         assert "\n" not in str(caught.value)
     photos, _ = find_photos([str(root)])
     assert len(photos) % 6 == 0, "photos to classify need no classes"
+
+
+@pytest.mark.parametrize("kind", ["YOLO", "YOLO of Roboflow", "YOLO beside", "VOC", "VOC in one folder", "LabelMe"])
+def test_boxes_are_said_where_names_of_photos_show_classes_too(in_tmp: Path, kind: str) -> None:
+    make, _ = BOXES[kind]
+    root = in_tmp / "data"
+    make(root)
+    for file in sorted(root.rglob("[0-9].*")):
+        file.rename(file.with_name(f"{CLASSES[int(file.stem) % 2]}_{file.name}"))
+    with pytest.raises(DataError) as caught:
+        tried(root)
+    said = str(caught.value)
+    assert re.search(
+        r"holds boxes of objects \(.*'s form\), so a photo may be of several classes: crop the boxes", said
+    )
+    assert "; or, if each is of one, the names of its photos show 2 classes, 'cat', 'dog'; to take these" in said
 
 
 def test_pictures_beside_the_photos_of_voc_are_no_class(in_tmp: Path) -> None:

@@ -63,7 +63,7 @@ def test_a_photo_in_train_and_in_test_is_not_tested_on(photos: Path, place: str,
     (photos / place).parent.mkdir(exist_ok=True)
     shutil.copy(photos / "train/red/00.png", photos / place)
     (warning,) = [text for text in checked() if "same bytes" in text]
-    assert warning.startswith("1 images are in train and in test with the same bytes, for example ")
+    assert warning.startswith("1 image with the same bytes in train and in test, for example ")
     paths, printed = prepared(capsys)
     assert len(paths) == 12
     assert f"1 test images are left out, since the same photo is also in train: '{place}'" in printed
@@ -79,7 +79,7 @@ def test_a_photo_twice_in_test_is_said(photos: Path, capsys) -> None:
 
 def test_a_test_photo_in_two_classes_is_in_neither(photos: Path, capsys) -> None:
     shutil.copy(photos / "test/red/00.png", photos / "test/blue/9.png")
-    assert any("1 images have several labels with the same bytes" in text for text in checked())
+    assert any("1 image with the same bytes under several labels" in text for text in checked())
     paths, printed = prepared(capsys)
     assert not {"test/red/00.png", "test/blue/9.png"} & {*paths}
     assert "2 test images are left out, since the same photo is in two classes" in printed
@@ -87,7 +87,7 @@ def test_a_test_photo_in_two_classes_is_in_neither(photos: Path, capsys) -> None
 
 def test_a_photo_to_learn_from_in_two_classes_is_refused_by_its_files(photos: Path, capsys) -> None:
     shutil.copy(photos / "train/red/00.png", photos / "train/blue/9.png")
-    assert any("1 images have several labels with the same bytes" in text for text in checked())
+    assert any("1 image with the same bytes under several labels" in text for text in checked())
     message = r"train/blue/9.png \(blue\) and train/red/00.png \(red\) are the same photo in two classes"
     with pytest.raises(DataError, match=message):
         call_stage("prepare", "photos")
@@ -95,7 +95,7 @@ def test_a_photo_to_learn_from_in_two_classes_is_refused_by_its_files(photos: Pa
 
 def test_testing_on_the_split_that_is_learned_from_is_said_and_leaves_out_what_was_seen(photos: Path, capsys) -> None:
     edit(test_split="train")
-    assert any("16 images are in train and in test with the same bytes" in text for text in checked())
+    assert any("16 images with the same bytes in train and in test" in text for text in checked())
     with pytest.raises(DataError, match=r"no test image is left: 16 test images are left out.* not learned from"):
         call_stage("prepare", "photos")
 
@@ -105,7 +105,7 @@ def test_a_list_that_names_a_path_under_both_splits(photos: Path, capsys) -> Non
     rows += [f"test/{name}/{i:02d}.png,{name},test" for name in COLOURS for i in range(3)]
     Path("photos/list.csv").write_text("\n".join(["path,class_name,split", *rows, "train/red/00.png,red,test\n"]))
     edit(layout="manifest:list.csv")
-    assert any("1 images are in train and in test with the same bytes" in text for text in checked())
+    assert any("1 image with the same bytes in train and in test" in text for text in checked())
     paths, printed = prepared(capsys)
     assert len(paths) == 12
     assert "the same photo is also in train: 'train/red/00.png'" in printed

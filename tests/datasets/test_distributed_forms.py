@@ -100,6 +100,129 @@ def test_the_list_itself_may_be_named(in_tmp: Path, photos: forms.Photos, form: 
     assert in_params(file) == in_params(root)
 
 
+@pytest.mark.parametrize("form", forms.LISTS)
+def test_lists_of_releases_give_what_class_folders_give(in_tmp: Path, photos: forms.Photos, form: str) -> None:
+    folders = forms.folders(Path("folders"), photos)
+    file = forms.LISTS[form](Path("mine"), photos)
+    found = tried(file)
+    assert facts(found) == facts(tried(folders))
+    assert in_params(file) == in_params(folders)
+    assert load_rgb(found.paths[0]).size == (9, 9)
+    to_classify, _ = find_photos([str(file)])
+    assert len(to_classify) == len(photos["train"]) + len(photos["test"])
+    classes = {clean_class_name(name) for name in NAMES}
+    assert {clean_class_name(photo.said or "") for photo in to_classify} in (classes, {"0", "1", "2"})
+    assert all(Path(photo.path).is_file() for photo in to_classify)
+
+
+def test_the_other_lists_of_a_release(in_tmp: Path, photos: forms.Photos) -> None:
+    folders = facts(tried(forms.folders(Path("folders"), photos)))
+    file = forms.aircraft(Path("family"), photos, what="family")
+    assert facts(tried(file.with_name("images_family_trainval.txt"))) == folders
+    assert facts(tried(file.with_name("images_family_test.txt"))) == folders
+    pets = forms.pets(Path("pets"), photos)
+    assert facts(tried(pets.with_name("test.txt"))) == folders
+    lines = [path.read_text() for path in (pets, pets.with_name("test.txt"))]
+    pets.with_name("list.txt").write_text("#Image CLASS-ID SPECIES BREED ID\n#ID: 1:37 Class ids\n" + "".join(lines))
+    assert len(tried(pets.with_name("list.txt"), shots=99).paths) == 30
+    places = forms.places(Path("places"), photos)
+    assert facts(tried(places.with_name("places365_val.txt"))) == folders
+
+
+@pytest.mark.parametrize(
+    ("form", "old", "new", "said"),
+    [
+        (
+            "FGVC-Aircraft",
+            "ant\n",
+            "\n",
+            "images_variant_t.*.txt, line 1: '.*' is of another form|lists no|not a folder",
+        ),
+        ("FGVC-Aircraft", " bee", "bee", "train.txt, line 7: '.*bee' is of another form than the first line"),
+        (
+            "Oxford-IIIT Pets",
+            "bee_5006 2 1 1",
+            "bee_5006 2 1",
+            "trainval.txt, line 7: .* is of another form",
+        ),
+        ("Places365", " 2\n", " 9\n", "is of class 9, which categories_places365.txt does not name"),
+        ("CoOp's splits", '1, "bee"', '0, "bee"', "label 0"),
+        ("CoOp's splits", '1, "bee"', '"bee"', "expected {.train.: .*path, label, class name"),
+    ],
+)
+def test_lists_of_releases_that_do_not_fit_are_refused(
+    in_tmp: Path, photos: forms.Photos, form: str, old: str, new: str, said: str
+) -> None:
+    file = forms.LISTS[form](Path("mine"), photos)
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+    with pytest.raises((DataError, MissingError), match=said):
+        tried(file)
+
+
+def tasks(rows: Sequence[tuple[str, Sequence[str]]], **about: object) -> list[dict[str, object]]:
+    """Label Studio's export: an image, and what each annotator chose."""
+    found = []
+    for image, choices in rows:
+        results = [{"type": "choices", "from_name": "c", "value": {"choices": [choice]}} for choice in choices]
+        answers = [{"result": [result], "was_cancelled": False} for result in results]
+        found.append({"id": len(found), "data": {"image": image, "note": "x"}, "annotations": answers, **about})
+    return found
+
+
+@pytest.mark.parametrize("place", ["/data/upload/3/{}", "/data/local-files/?d=photos/{}", "photos/{}"])
+def test_label_studios_choices_are_classes(in_tmp: Path, photos: forms.Photos, place: str) -> None:
+    rows = forms.flat(Path("photos"), photos["train"])
+    held = tasks([(place.format(path), [name]) for path, name in rows]) + tasks([("/data/upload/3/z.png", [])])
+    Path("export.json").write_text(json.dumps(held))
+    found = given("export.json", fraction=None, classes=None)
+    assert found.listing.class_names == sorted(map(clean_class_name, NAMES))
+    assert len(found.listing.splits["test"].paths) == len(rows)
+    assert "left out, without a choice: 1 of 19 tasks" in found.notes
+    assert [photo.said for photo in find_photos(["export.json"])[0]] == [name for _, name in rows]
+
+
+@pytest.mark.parametrize("kind", ["json", "csv"])
+@pytest.mark.parametrize("place", ["/data/upload/3/{}", "/data/local-files/?d=photos/{}"])
+def test_label_studios_short_exports_are_lists(in_tmp: Path, photos: forms.Photos, kind: str, place: str) -> None:
+    rows = forms.flat(Path("photos"), photos["train"])
+    about = [(i, place.format(path), name, 1) for i, (path, name) in enumerate(rows)]
+    columns = ("id", "image", "choice", "annotator")
+    file = Path(f"export.{kind}")
+    if kind == "csv":
+        forms.write_csv(file, columns, about)
+    else:
+        file.write_text(json.dumps([dict(zip(columns, row, strict=True)) for row in about]))
+    found = given(str(file), fraction=None, classes=None)
+    assert found.listing.class_names == sorted(map(clean_class_name, NAMES))
+    assert [photo.said for photo in find_photos([str(file)])[0]] == [name for _, name in rows]
+    assert all(Path(photo.path).is_file() for photo in find_photos([str(file)])[0])
+
+
+def test_the_folder_of_pets_names_its_list(in_tmp: Path, photos: forms.Photos) -> None:
+    file = forms.pets(Path("mine"), photos)
+    (file.parent / "xmls").mkdir()
+    (file.parent / "xmls/ant_5000.xml").write_text("<annotation>\n<object><name>cat</name></object>")
+    with pytest.raises(DataError, match=r"are parts of a dataset and not classes; name mine/annotations/trainval\.txt"):
+        tried(Path("mine"))
+
+
+LABEL_STUDIO = [
+    (
+        tasks([("/data/upload/1/a.png", ["cat", "dog"]), ("/data/upload/1/b.png", ["dog"])]),
+        "1 of 2 images are of sever",
+    ),
+    ([{"data": {"text": "hello"}, "annotations": []}], "a part of its form is missing or of another kind"),
+    ([{"data": {"image": "a.png"}, "annotations": [{"id": 1}]}], "a part of its form is missing or of another kind"),
+    (tasks([("https://example.org/a.png", ["cat"]), ("https://example.org/b.png", ["dog"])]), "paths are URLs"),
+]
+
+
+def test_tasks_of_label_studio_that_do_not_fit_are_refused(in_tmp: Path) -> None:
+    assert unsaid([(held, re.compile(line)) for held, line in LABEL_STUDIO], lambda held: read_json(in_tmp, held)) == []
+
+
 @pytest.mark.parametrize("form", ["webdataset", "metadata.csv", "labels.csv", "coco"])
 def test_photos_to_classify_have_the_labels_of_such_a_form(in_tmp: Path, photos: forms.Photos, form: str) -> None:
     root = forms.FORMS[form](Path("mine"), photos)
@@ -316,6 +439,10 @@ def test_json_maps_of_lists_are_of_files_or_of_classes(in_tmp: Path, held: objec
             "is not a folder; .*: unpack it, and name what was in it",
         ),
         ("list.txt", b"path,label\n0.jpg,cat\n", "is not a folder; .*, or a list that is read: CSV with the columns"),
+        ("data.yaml", b"train: ../train/images\nnames: [cat]\n", "describes a dataset as YOLO's do, .* its folder"),
+        ("coco128.yml", b"path: x\ntrain: images/a\nnames:\n  0: cat\n", "no photos: name its folder .* or crop"),
+        ("obj.data", b"classes = 2\ntrain = train.txt\n", "it describes a dataset as YOLO's do"),
+        ("params.yaml", b"source: photo\nseeds: [1]\n", "is not a folder; give one of .*params.yaml/<class>/<image>$"),
         ("places_val.txt", b"a.jpg 0\nb.jpg 1\n", "lies in no folder, which would name its class; write a CSV with"),
     ],
 )  # fmt: skip
@@ -397,7 +524,7 @@ def test_images_of_coco_without_annotation_are_counted(in_tmp: Path) -> None:
     boxes = [{"image_id": i, "category_id": i % 2} for i in range(3)]
     held = {"images": images, "annotations": boxes, "categories": [{"id": i, "name": f"c{i}"} for i in range(2)]}
     found = given(str(listed(in_tmp, json.dumps(held), file="x.json")), fraction=None, classes=None)
-    assert "left out, without annotation: 1 images, such as d.jpg" in found.notes
+    assert "left out, without annotation: 1 image, such as d.jpg" in found.notes
 
 
 ANNOTATED = {
@@ -426,7 +553,7 @@ def test_annotations_of_no_image_and_categories_of_one_name_are_told(in_tmp: Pat
         "categories": [*ANNOTATED["categories"], {"id": 3, "name": "dog"}],
     }
     found = given(str(listed(in_tmp, json.dumps(held), file="x.json")), fraction=None, classes=None)
-    assert "left out, annotated but not among the images: 1 image ids, 77" in found.notes
+    assert "left out, annotated but not among the images: 1 image id, 77" in found.notes
     assert "read as one class though listed as several categories: 'dog'" in found.notes
 
 

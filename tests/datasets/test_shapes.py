@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 from said import unsaid
 
-from wsoup.base.errors import DataError
+from wsoup.base.errors import LONGEST, DataError
 from wsoup.datasets import division, folder
 from wsoup.datasets.left_out import left_out
 from wsoup.datasets.photo_files import IMAGE_SUFFIXES, SUFFIXES_OF, TO_CONVERT, is_photo
@@ -487,9 +487,63 @@ FOLDS = [
 ]
 
 
+BOTH_READINGS = (
+    r"if '\w+' is a class: ls photos.* > classes.txt, and give --classes classes.txt; "
+    r"if '\w+' is one: \(cd photos && .*\), and name photos/list.csv$"
+)
+
+
 def test_folds_and_copies_of_a_dataset_are_no_classes(root: Path) -> None:
-    line = "hold the same folders, such as .*, so it is not clear which folders are the classes; name one of them"
+    line = "hold the same folders, such as .*, so it is not clear which folders are the classes; .*" + BOTH_READINGS
     assert unsaid([(places, re.compile(line)) for places in FOLDS], lambda places: used(anew(root, *places))) == []
+
+
+CROSSED = [
+    # The folders, the outer and the inner names, and whether one of the outer ones is enough.
+    ("dog/site_A dog/site_B cat/site_A cat/site_B", ["cat", "dog"], ["site A", "site B"], False),
+    ("site_A/dog site_A/cat site_B/dog site_B/cat", ["site A", "site B"], ["cat", "dog"], True),
+    ("berlin/dog berlin/cat paris/dog paris/cat", ["berlin", "paris"], ["cat", "dog"], False),
+    ("fold1/dog fold1/cat fold2/dog fold2/cat", ["fold1", "fold2"], ["cat", "dog"], True),
+    ("cat/day cat/night dog/day dog/night", ["cat", "dog"], ["day", "night"], False),
+    ("a/images/cat a/images/dog b/images/cat b/images/dog", ["a", "b"], ["cat", "dog"], False),
+    ("train/dog/s train/dog/t train/cat/s train/cat/t test/dog/s test/cat/t", ["cat", "dog"], ["s", "t"], False),
+    ("Train/1/e Train/1/f Train/2/e Train/2/f valid/1/e valid/2/f", ["1", "2"], ["e", "f"], True),
+]
+
+
+@pytest.mark.parametrize(("places", "outer", "inner", "is_one_enough"), CROSSED)
+def test_both_readings_of_folders_that_hold_the_same_ones_have_a_command(
+    root: Path, places: str, outer: list[str], inner: list[str], is_one_enough: bool
+) -> None:
+    fill(root, *places.split())
+    with pytest.raises(DataError, match=BOTH_READINGS) as caught:
+        used(root)
+    assert ("name one of them" in str(caught.value)) == is_one_enough
+    as_outer, as_inner = re.findall(r" is a class: (.*), and give .* is one: (.*), and name", str(caught.value))[0]
+    subprocess.run(["bash", "-c", as_outer], check=True)
+    assert sorted(tried(root, classes="classes.txt").names) == sorted(name.replace(" ", "_") for name in outer)
+    subprocess.run(["bash", "-c", as_inner], check=True)
+    photos = tried(root / "list.csv")
+    assert photos.class_names == inner
+    assert len(photos.paths) == 4 * len(places.split())
+
+
+def test_a_command_is_whole_or_not_there(root: Path) -> None:
+    """Messages have 500 characters, and a long path stands in one four times."""
+    for length in range(1, 160, 3):
+        place = anew(root, *below("x", "y")).rename(f"{root}{length * 'p'}")
+        with pytest.raises(DataError, match="if 'cat' is one: ") as caught:
+            tried(place)
+        said = str(caught.value)
+        assert len(said) <= LONGEST
+        assert said.endswith(("photos" + length * "p" + "/list.csv", "(docs/datasets.md)"))
+
+
+@pytest.mark.parametrize("names", [("site_A", "site_B"), ("cam1", "cam2", "cam3"), ("Patient 1", "Patient 2")])
+def test_places_within_a_class_are_never_taken_without_a_line(root: Path, names: tuple[str, ...]) -> None:
+    fill(root / "dog", *names)
+    notes = tried(root / "dog").notes
+    assert any("taken for classes, though they are called like places, times or parts" in note for note in notes)
 
 
 UNEVEN = "photos lie two folders deep, as in .*, so it is not clear which folders are the classes; put each class's"
@@ -617,9 +671,9 @@ def test_what_may_hold_the_photos_is_named_where_there_are_none(root: Path, file
 def test_the_command_for_inner_folders_writes_a_list_of_every_photo(root: Path) -> None:
     fill(root, "2019/dog", "2019/it's a cat", "2020/dog")
     fill(root, "2020/emu", ending=".PNG")
-    with pytest.raises(DataError, match=r"; if the inner folders are: cd .* and name .*/photos/list.csv$") as caught:
+    with pytest.raises(DataError, match=r"; if 'dog' is one: \(cd .* and name photos/list.csv$") as caught:
         tried(root.resolve())
-    command = str(caught.value).partition("if the inner folders are: ")[2].rpartition(", and name")[0]
+    command = str(caught.value).partition(" is one: ")[2].rpartition(", and name")[0]
     subprocess.run(["bash", "-c", command], check=True)
     photos = tried(root / "list.csv")
     assert photos.class_names == ["dog", "emu", "it's a cat"]

@@ -163,3 +163,69 @@ FORMS = {
     "coco": coco,
     "cub": cub,
 }
+
+
+def aircraft(root: Path, photos: Photos, *, what: str = "variant") -> Path:
+    """FGVC-Aircraft's data/: a list of each split, and of the training images with those for validation."""
+    (root / "images").mkdir(parents=True)
+    for split, of_split in photos.items():
+        lines = []
+        for i, (name, data) in enumerate(of_split):
+            number = f"{len(split)}{i:06d}"
+            (root / f"images/{number}.jpg").write_bytes(data)
+            lines.append(f"{number} {name}\n")
+        for file in (split, "trainval" if split == "train" else "test"):
+            (root / f"images_{what}_{file}.txt").write_text("".join(lines))
+    return root / f"images_{what}_train.txt"
+
+
+def pets(root: Path, photos: Photos) -> Path:
+    """Oxford-IIIT Pets' images/ and annotations/, with masks of the same names."""
+    for folder in ("images", "annotations/trimaps"):
+        (root / folder).mkdir(parents=True)
+    names = names_of(photos)
+    for split, of_split in photos.items():
+        lines = []
+        for i, (name, data) in enumerate(of_split):
+            image = f"{name}_{len(split)}{i:03d}"
+            (root / f"images/{image}.jpg").write_bytes(data)
+            (root / f"annotations/trimaps/{image}.png").write_bytes(data)
+            lines.append(f"{image} {names.index(name) + 1} 1 1\n")
+        (root / f"annotations/{'trainval' if split == 'train' else split}.txt").write_text("".join(lines))
+    return root / "annotations/trainval.txt"
+
+
+def places(root: Path, photos: Photos) -> Path:
+    """Places365's lists, with the folders of its small images."""
+    names = names_of(photos)
+    for split, of_split in photos.items():
+        lines = []
+        for i, (name, data) in enumerate(of_split):
+            path = (
+                f"/{name[0]}/{name.replace('_', '/')}/{i:08d}.jpg" if split == "train" else f"Places365_val_{i:08d}.jpg"
+            )
+            file = root / ("data_256" if split == "train" else "val_256") / path.lstrip("/")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(data)
+            lines.append(f"{path} {names.index(name)}\n")
+        (root / f"places365_{'train_standard' if split == 'train' else 'val'}.txt").write_text("".join(lines))
+    categories = [f"/{name[0]}/{name.replace('_', '/')} {i}\n" for i, name in enumerate(names)]
+    (root / "categories_places365.txt").write_text("".join(categories))
+    return root / "places365_train_standard.txt"
+
+
+def split_file(root: Path, photos: Photos) -> Path:
+    """CoOp's split file, beside the folder of the images."""
+    names = names_of(photos)
+    held = {}
+    for split, of_split in photos.items():
+        held[split] = [(path, names.index(name), name) for path, name in flat(root / "images", of_split)]
+        for path, _, _ in held[split]:
+            (root / "images" / path).rename(root / "images" / f"{split}{path}")
+        held[split] = [(f"{split}{path}", label, name) for path, label, name in held[split]]
+    (root / "split_zhou_Mine.json").write_text(json.dumps(held))
+    return root / "split_zhou_Mine.json"
+
+
+LISTS = {"FGVC-Aircraft": aircraft, "Oxford-IIIT Pets": pets, "Places365": places, "CoOp's splits": split_file}
+"""Forms whose list is named itself."""

@@ -151,8 +151,8 @@ def test_a_constant_added_to_all_images_changes_nothing():
         plain, predictions = estimated(images, off=off)
         there, predictions_there = estimated(shifted, off=off)
         assert predictions_there.tolist() == predictions.tolist()
-        expected = plain.predict_proba(images.features)
-        torch.testing.assert_close(there.predict_proba(shifted.features), expected, rtol=1e-3, atol=1e-4)
+        expected = plain.logits_of(images.features).softmax(dim=1)
+        torch.testing.assert_close(there.logits_of(shifted.features).softmax(dim=1), expected, rtol=1e-3, atol=1e-4)
 
 
 def test_em_stops_when_predictions_settle(monkeypatch):
@@ -222,6 +222,8 @@ def test_a_pile_needs_eight_images_for_each_class():
     few = adapted_to(images.features[:39], texts=images.texts, logit_scale=SCALE)
     assert is_zero_shot(few, images.texts)
     assert few.note == "39 images for 5 classes, adaptation needs 8 for each: kept the zero-shot classifier"
+    one = adapted_to(images.features[:1], texts=images.texts, logit_scale=SCALE)
+    assert one.note.startswith("1 image for 5 classes, ")
     enough = adapted_to(images.features[:40], texts=images.texts, logit_scale=SCALE)
     assert not enough.note.startswith("40 images")
 
@@ -245,6 +247,48 @@ def test_cost_is_what_changed_answers_lose_by_the_texts_probabilities():
     look = {"zero_shot": texts}
     assert second_look.cost(torch.eye(2), predictions=torch.tensor([0, 0]), **look) == pytest.approx(1 / 4)
     assert second_look.cost(torch.eye(2), predictions=torch.tensor([0, 1]), **look) == 0
+
+
+def test_spread_is_the_variance_along_the_texts_over_that_of_a_mean_direction():
+    """Variances of 2 and 1/2 along two axes, 5/4 on average; a constant, of images or of texts, counts for nothing."""
+    images = torch.tensor([[2.0, 0.0], [-2.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+
+    def spread(*texts: list[float], added: float = 0.0) -> float:
+        by = zero_shot(torch.tensor(texts).T + added)
+        statistics, _ = predict_softly(images + added, by=by)
+        return second_look.spread(images + added, zero_shot=by, texts=statistics)
+
+    assert spread([1.0, 0.0], [-1.0, 0.0]) == pytest.approx(2 / 1.25)
+    assert spread([0.0, 1.0], [0.0, -1.0]) == pytest.approx(0.5 / 1.25)
+    assert spread([1.0, 1.0], [-1.0, -1.0]) == pytest.approx(1)
+    assert spread([1.0, 0.0], [-1.0, 0.0], added=3.0) == pytest.approx(1.6, rel=1e-4)
+    by = zero_shot(torch.eye(2))
+    statistics, _ = predict_softly(torch.ones(4, 2), by=by)
+    assert second_look.spread(torch.ones(4, 2), zero_shot=by, texts=statistics) == 1
+
+
+def test_a_note_doubts_texts_that_may_be_random():
+    """Groups of images get the names of random texts, too; of texts that are close to the classes nothing is said."""
+    said = []
+    for seed in range(20):
+        images = pile(noise=0.3, size=64, seed=seed)
+        draw = torch.Generator().manual_seed(seed)
+        texts = torch.nn.functional.normalize(torch.randn(64, 5, generator=draw), dim=0)
+        made = adapted_to(images.features, texts=texts, logit_scale=40.0)
+        own = adapted_to(images.features, texts=images.texts, logit_scale=40.0)
+        assert "random" not in own.note
+        if made.adapted:
+            said.append("; photos differ by these texts hardly more than by random ones (" in made.note)
+    assert len(said) >= 10
+    assert sum(said) >= 0.8 * len(said)
+
+
+def test_texts_that_are_all_the_same_keep_the_zero_shot_classifier():
+    images = pile(off=0.6)
+    same = images.texts[:, :1].expand(-1, 5).contiguous()
+    made = adapted_to(images.features, texts=same, logit_scale=100.0)
+    assert not made.adapted
+    assert made.note.startswith("class texts barely tell these images apart (information 0.00, ")
 
 
 def test_answers_and_the_second_look_have_limits():
@@ -288,7 +332,8 @@ def test_in_a_pile_of_one_class_hardly_an_answer_changes():
     assert made.note == (
         "adapted to 200 images: 2 of them (1 %) get another class than by the texts alone; cautiously, because bold "
         "adaptation would give a class to images that its text hardly favours (lift 0.21, less than 0.40), as where "
-        "few of the classes occur"
+        "few of the classes occur; photos differ by these texts hardly more than by random ones (0.98 times as much): "
+        "see that the texts are this model's and name what the photos show"
     )
 
 

@@ -24,7 +24,7 @@ IMAGES = torch.tensor([[-1.0], [1.0], [2.0], [3.0], [8.0]])
 
 
 def answers(share: float) -> list[int]:
-    return between(START, END, share=share).predict(IMAGES).tolist()
+    return between(START, END, share=share).labels_of(IMAGES).tolist()
 
 
 def test_an_answer_changes_where_another_class_overtakes_it():
@@ -55,7 +55,7 @@ def test_no_more_answers_change_than_may(at_most):
     images = torch.randn(100, 6, generator=draw)
     start, end = (Adapted(torch.randn(6, 4, generator=draw), torch.randn(4, generator=draw), True, "") for _ in "12")
     share = step(images, start=start, end=end, at_most=at_most)
-    changed = between(start, end, share=share).predict(images) != start.predict(images)
+    changed = between(start, end, share=share).labels_of(images) != start.labels_of(images)
     assert int(changed.sum()) == at_most
 
 

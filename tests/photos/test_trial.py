@@ -133,7 +133,7 @@ def test_a_folder_without_a_split_is_split_without_duplicates(in_tmp, tiny_encod
     pixels = torch.stack([tiny_encoder.preprocess(load_rgb(path)) for path in shown if "blue/00" not in path])
     near = torch.cdist(result.features.double(), encode_pixels(tiny_encoder, pixels).double()) < 1e-3
     assert not near.any()
-    assert "1 photos could not be read: 'photos/blue/00.png'" in result.notes
+    assert "1 photo could not be read: 'photos/blue/00.png'" in result.notes
     (copies,) = [note for note in result.notes if note.startswith("2 photos are left out as copies of others: ")]
     (twice,) = [note for note in result.notes if "the same pictures lie in two classes" in note]
     assert copies.count("photos/red") == 2
@@ -182,7 +182,7 @@ def test_few_held_out_photos_are_judged_with_all_others_in_turn(in_tmp, tiny_enc
     for row in (trial.CLASS_NAME, trial.TEMPLATES, trial.SOUP):
         n_right = int((few.answers[row] == few.labels).sum())
         assert few.in_turn[row][8:].sum() == n_right, "texts answer the held-out photos alike"
-    assert "Only 8 photos are held out, so this is judged on 16 labelled photos in turn." in few.advice.sentence
+    assert "With only 8 photos held out, this is judged on 16 labelled photos in turn." in few.advice.sentence
     monkeypatch.setattr(trial, "FEW", 8)
     enough = trial.trial(looked(root), encoder=tiny_encoder)
     assert enough.in_turn is None

@@ -61,7 +61,7 @@ def test_weights_by_hand():
     classifier = WeighedClassifier(["a", "b"], torch.eye(2), 10.0, members=texts)
     weight = float(autoclip_weights(torch.tensor([[[1.0, 0.0], [0.0, 0.0]]]))[0, 0])
     assert weight == pytest.approx(0.7238, abs=2e-4)
-    logits = classifier.logits(torch.tensor([[1.0, 0.0]]))
+    logits = classifier.logits_of(torch.tensor([[1.0, 0.0]]))
     assert logits.tolist() == [[pytest.approx(10 * weight), 0.0]]
 
 
@@ -69,10 +69,10 @@ def test_photos_answered_a_block_at_a_time_have_the_same_logits(monkeypatch):
     generator = torch.Generator().manual_seed(0)
     texts, features = torch.randn(3, 4, 8, generator=generator), torch.randn(5, 8, generator=generator)
     classifier = WeighedClassifier(list("abcd"), torch.eye(8, 4), 1.0, members=texts)
-    whole = classifier.logits(features)
-    assert classifier.logits(features[:0]).shape == (0, 4)
+    whole = classifier.logits_of(features)
+    assert classifier.logits_of(features[:0]).shape == (0, 4)
     monkeypatch.setattr("wsoup.core.text_scores.suited_to", lambda device: AtOnce(scores=24))  # two photos
-    torch.testing.assert_close(classifier.logits(features), whole)
+    torch.testing.assert_close(classifier.logits_of(features), whole)
 
 
 def test_a_soup_is_weighed_for_each_photo(photos, tiny_encoder):

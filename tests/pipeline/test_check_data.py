@@ -89,7 +89,7 @@ def test_missing_and_empty_images(root: Path) -> None:
     assert "1 of 6 images listed in" in problem
     assert "'eurosat/2750/test_0/image 0.jpg'; unpack the dataset again" in problem
     (root / "eurosat/2750/test_0/image 0.jpg").write_bytes(b"")
-    assert "1 images are empty (0 bytes): 'eurosat/2750/test_0/image 0.jpg'; replace or remove them" in only(
+    assert "1 image of 0 bytes: 'eurosat/2750/test_0/image 0.jpg'; replace or remove them" in only(
         paper_params(root), "eurosat"
     )
 
@@ -178,8 +178,8 @@ def test_an_image_in_train_and_test_or_under_two_labels_is_a_warning(tmp_path: P
     for copy in ("test/ant/again.png", "test/bee/again.png"):
         (tmp_path / "mine" / copy).write_bytes((tmp_path / "mine/train/ant/ant0.png").read_bytes())
     both, several = own_folder(tmp_path / "mine")
-    assert "1 images are in train and in test with the same bytes, for example " in both
-    assert "1 images have several labels with the same bytes, for example " in several
+    assert "1 image with the same bytes in train and in test, for example " in both
+    assert "1 image with the same bytes under several labels, for example " in several
 
 
 def own_folder(root: Path, *, role: str = "source") -> list[str]:

@@ -204,6 +204,17 @@ def test_templates_are_refused_where_words_follow_a_class_name_or_are_learnt() -
     parse_params(changed(finetune__methods__coop=bitfit), origin="params.yaml")
 
 
+def test_what_would_never_be_trained_is_refused() -> None:
+    """By the whole of params.yaml, which every stage reads before it begins: it depends on what methods share."""
+    norms = {"kind": "block_norms", "first_stage": 0.6}
+    coop = RAW["finetune"]["methods"]["coop"] | {"tune": norms, "soup": "class_name", "loss": {"kind": "cross_entropy"}}
+    parse_params(changed(finetune__methods__coop=coop), origin="params.yaml")
+    message = refusal(finetune__methods__coop=coop, finetune__iterations=1)
+    assert message.startswith("params.yaml: finetune.methods.coop.tune.first_stage: 0.6 of 1 iteration (finetune.iter")
+    message = refusal(finetune__methods__coop__select={"learning_rate": [0.1, 0.2]}, fewshot__shots=1)
+    assert message.startswith("params.yaml: finetune.methods.coop.select: half of each class's few-shot images")
+
+
 def test_files_of_templates_and_pairs_are_watched() -> None:
     for key in ("evaluate__templates__mine", "datasets__counts__templates", "datasets__counts__names"):
         sentences = {"datasets__counts__sentences": RAW["candidates"]["watch"]}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +14,24 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from project import ROOT
 from repository import commit, new_repository
 
+from wsoup.base.errors import ParamsError
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.right import pack_right
+from wsoup.params.reading import read_yaml
 from wsoup.report.changes import Change, changes
-from wsoup.report.compare import compare, edited
+from wsoup.report.compare import compare
+from wsoup.report.edits import changed_params, edited
+from wsoup.report.load import recorded
+from wsoup.report.record import Record
 from wsoup.report.revisions import WORKSPACE, Revision
 
 N = 400
 WHOLE = "word_all_seeds"
+CAVEAT = "HEAD holds another machine's figures (DVC has no results of it here); commit a run of your own"
 SOUPS = {"old": {"kind": "greedy", "pool": "words"}, "word": {"kind": "chains", "pool": "words"}}
 
 
@@ -218,6 +227,17 @@ def test_new_rows_are_shown_beside_the_rows_of_both_runs_however_many_those_are(
     assert titles == ["word soup", "coop", "head ridge", "Waffle"]
 
 
+def test_another_head_is_no_change_of_the_rows_beside_it(compared):
+    """In the answer it widens their intervals; between two runs each row is a question of its own."""
+    rows = {WHOLE: {1: 200}, "coop/word_soup": {1: 250}}
+    method = {"methods": {"coop": "word"}}
+    shown = compared(
+        {"counts": rows, **method}, {"counts": rows | {"ridge/word_soup": {1: 300}}, **method, "head": True}
+    )
+    assert shown[0] == "No row of both runs depends on the edit; new: head ridge."
+    assert "all other rows: 0 of 2 changed" in shown
+
+
 def test_a_row_that_is_compared_under_another_name_is_neither_new_nor_gone(compared):
     shown = compared(
         {"counts": {"old_all_seeds": {1: 200}}, "soup": "old"}, {"counts": {WHOLE: {1: 300}}, "soup": "word"}
@@ -235,14 +255,31 @@ def test_the_same_rows_are_shown_below_a_caveat(tmp_path):
     def rows(shown: str) -> list[str]:
         return [line.partition(",")[0] for line in shown.splitlines() if ", source  " in line]
 
-    caveat = "HEAD holds another machine's figures (DVC has no results of it here); commit a run of your own"
     shown = compare(root=tmp_path)
     identical = "The runs are identical as far as counts show: none differs."
-    assert shown.splitlines()[:2] == [identical, caveat]
+    assert shown.splitlines()[:2] == [identical, CAVEAT]
     assert rows(shown) == ["word soup", "coop", "head ridge"]
     alone = compare(WORKSPACE, WORKSPACE, root=tmp_path)
     assert alone.splitlines()[:2] == [identical, "params: the same in both"]
     assert rows(alone) == ["word soup", "coop", "head ridge"]
+
+
+def test_results_of_which_only_a_part_is_here_are_named(tmp_path):
+    """The head's right images are those of both machines; the soup's are not here."""
+    new_repository(tmp_path)
+    subprocess.run(["dvc", "init", "-q"], cwd=tmp_path, check=True)
+    write_run(tmp_path, {WHOLE: {1: 200}, "ridge/word_soup": {1: 100}}, head=True)
+    right = np.arange(N)[None] < 100
+    line = {"method": "word_soup", "mode": "centroid", "dataset": "photo", "n_images": N, "seed": 1}
+    lines = [{**line, "right": pack_right(right[0])}]
+    store.write_table(tmp_path / "artifacts/results/heads/ridge.parquet", pa.Table.from_pylist(lines))
+    commit(tmp_path, "before")
+    shown = compare(root=tmp_path).splitlines()
+    assert shown[1] == CAVEAT.replace("no results of it", "of its results only those of ridge")
+    (soup,) = [line for line in shown if line.startswith("word soup, source")]
+    (head,) = [line for line in shown if line.startswith("head ridge, source")]
+    assert soup.endswith("identical (from counts)")
+    assert head.endswith("identical")
 
 
 def test_params_that_were_edited_after_the_run_are_said_before_what_is_of_the_run(tmp_path):
@@ -254,8 +291,107 @@ def test_params_that_were_edited_after_the_run_are_said_before_what_is_of_the_ru
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(params))
     assert compare(root=tmp_path).splitlines()[:2] == [
         "params.yaml has changed since (run `dvc repro`): soups.word.k0 4 -> 5",
-        "The runs are identical as far as counts show: none differs.",
+        "Without that edit: the runs are identical as far as counts show: none differs.",
     ]
+    assert "params without that edit: the same in both" in compare(root=tmp_path).splitlines()
+    write_run(tmp_path, {WHOLE: {1: 300}}, k0=8)
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(params))
+    shown = compare(root=tmp_path).splitlines()
+    assert shown[1] == "Without that edit: it helped: word soup better on source by 25.0 points, more than noise."
+    assert "params without that edit: soups.old.k0 4 -> 8, soups.word.k0 4 -> 8" in shown
+
+
+HEAD_AND_METHOD = {"counts": {WHOLE: {1: 200}, "coop/word_soup": {1: 200}, "ridge/word_soup": {1: 100}}, "head": True}
+ALONE = {"counts": {WHOLE: {1: 200}}}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (HEAD_AND_METHOD | {"methods": {"coop": "word"}}, ALONE, "gone: coop, head ridge."),
+        (ALONE, {"counts": {WHOLE: {1: 200}, "waffle": {1: 7}}}, "new: Waffle."),
+        ({"counts": {WHOLE: {1: 200}, "waffle": {1: 7}}}, ALONE, "gone: Waffle."),
+        ({"counts": {WHOLE: {1: 200}, "gpt_score_mean": {1: 7}}}, ALONE, "gone: rows."),
+        ({"counts": {WHOLE: {1: 200, 2: 200}}}, ALONE, "gone: seed 2."),
+        ({"counts": {WHOLE: {1: 200, 2: 200}}}, {"counts": {WHOLE: {3: 9, 1: 200}}}, "new: seed 3; gone: seed 2."),
+        (ALONE, ALONE, None),
+    ],
+)
+def test_runs_of_which_one_has_more_are_not_identical(compared, before, after, said):
+    """All that both have is the same."""
+    first = compared(before, after)[0]
+    if said is None:
+        assert first == "The runs are identical as far as counts show: none differs."
+    else:
+        assert first == f"No row of both runs changed; {said}"
+
+
+def toy() -> dict[str, Any]:
+    """What a record holds of the toy world's params, all of which are read."""
+    return recorded(read_yaml(ROOT / "params.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "default", "another"),
+    [
+        ("encoder", "quick_gelu", None, True),
+        ("encoder", "decoding", "upright", "stored"),
+        ("landscape", "soup", "word", "descriptor"),
+        ("report", "confidence", 0.95, 0.9),
+        ("finetune", "momentum", 0.9, 0.8),
+    ],
+)
+def test_a_key_that_says_what_is_meant_without_it_is_no_edit(section, key, default, another):
+    without, with_it, edited_key = toy(), toy(), toy()
+    without[section].pop(key, None)
+    with_it[section][key] = default
+    edited_key[section][key] = another
+    assert changed_params(without, with_it) == changed_params(with_it, without) == {}
+    assert changed_params(without, edited_key) == {f"{section}.{key}": ("-", another)}
+    assert changed_params(with_it, edited_key) == {f"{section}.{key}": (default, another)}
+
+
+def test_a_section_without_anything_is_no_edit_of_its_own():
+    """What was in it is named by itself."""
+    removed = toy() | {"heads": {}}
+    gone = changed_params(toy(), removed)
+    assert gone == {"heads.ridge.kind": ("ridge", "-"), "heads.ridge.soup": ("word", "-")}
+    assert changed_params({}, {"heads": {}}) == {}
+
+
+def broken(text: str, *, old: str, new: str) -> str:
+    assert old in text
+    return text.replace(old, new, 1)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("k0: 250", "k0: many", "has changed since and cannot be read: .*soups.word.k0"),
+        ("soups:", "suops:", "has changed since and cannot be read: .*soups"),
+        ("heads:", "heads: 3\nothers:", "has changed since and cannot be read: .*heads"),
+    ],
+)
+def test_params_that_cannot_be_read_are_no_edit(in_tmp, old, new, said):
+    record = Record(answer=[], params=toy(), soup="word", mode="centroid", members=[], rows={})
+    Path("params.yaml").write_text(broken((ROOT / "params.yaml").read_text(), old=old, new=new))
+    assert re.fullmatch(f"params.yaml {said}.*", " ".join(edited(record, root=in_tmp)))
+
+
+def test_files_that_are_not_yaml_are_said_before_the_figures(tmp_path):
+    new_repository(tmp_path)
+    write_run(tmp_path, **ALONE)
+    good = (tmp_path / "params.yaml").read_text()
+    (tmp_path / "params.yaml").write_text("soups: [\n")
+    (tmp_path / "dvc.yaml").write_text("stages: {a: b\nc:\n")
+    commit(tmp_path, "broken")
+    with pytest.raises(ParamsError, match=r"params.yaml is not YAML in line 2"):
+        compare(root=tmp_path)
+    (tmp_path / "params.yaml").write_text(good)
+    shown = compare(root=tmp_path).splitlines()
+    assert shown[0].startswith("Nothing can run: ")
+    assert "dvc.yaml is not YAML in line " in f"{shown[0]} {shown[1]}"
+    assert any(line.startswith("params.yaml of HEAD is not YAML in line 2") for line in shown)
 
 
 def test_rows_that_no_edit_feeds_are_named_once_and_only_if_noise_does_not_explain_them(compared):
@@ -320,12 +456,9 @@ def test_every_edited_key_is_named_on_a_line_of_its_own_where_one_line_is_too_sh
     counts = {"counts": {WHOLE: {1: 200}}}
     shown = compared(counts, counts | {"k0": 24 * "x", "methods": {"coop": "word"}})
     start = shown.index("params:")
-    assert shown[start + 1 : start + 4] == [
-        f"  soups.old.k0 4 -> {24 * 'x'}",
-        f"  soups.word.k0 4 -> {24 * 'x'}",
-        "  finetune.methods {} -> -",
-    ]
+    assert shown[start + 1 : start + 3] == [f"  soups.old.k0 4 -> {24 * 'x'}", f"  soups.word.k0 4 -> {24 * 'x'}"]
     assert "  finetune.methods.coop.soup - -> word" in shown
+    assert not any("{}" in line for line in shown), "what an empty section lacks is named by itself"
 
 
 def test_a_section_that_no_report_depends_on_is_no_edit(tmp_path):

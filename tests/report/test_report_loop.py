@@ -66,7 +66,7 @@ def test_results_are_what_was_run_then_the_answer(loop):
     """The sentences have the figures of its table, which is behind an option."""
     shown = fits(loop.run("wsoup", "results"), lines=14)
     record = load_record(loop.folder)
-    answered = printed([what_was_run(record), *record.answer], [])
+    answered = printed([what_was_run(record), *record.answer, record.intervals], [])
     assert shown.splitlines()[:-1] == answered
     assert shown.startswith(f"Run on {sum(record.images.values())} test images of 3 datasets. Encoder: tiny-clip / ")
     assert not any("\n" in sentence or sentence.startswith(" ") for sentence in record.answer)
@@ -77,7 +77,9 @@ def test_results_are_what_was_run_then_the_answer(loop):
     assert 0 <= of_class_name["calibration_error"]["source"] <= 1
     assert of_class_name["log_likelihood"]["xd"] < 0
     everything = loop.run("wsoup", "results", "--all")
-    assert everything.startswith("\n".join(printed([what_was_run(record), *record.answer], record.accuracy)))
+    assert everything.startswith(
+        "\n".join(printed([what_was_run(record), *record.answer, record.intervals], record.accuracy))
+    )
     assert "# Is it more than noise?" in everything
     assert "# Zero-shot accuracy" in everything
 

@@ -16,7 +16,15 @@ from wsoup.evaluate.params import ReportParams
 from wsoup.evaluate.right import pack_right
 from wsoup.report.answer import RunAnswer, judge_run, metrics
 from wsoup.report.plots import gains
-from wsoup.report.sentences import WIDTH, answer, printed, record_accuracy, record_searched, record_sentences
+from wsoup.report.sentences import (
+    WIDTH,
+    about_intervals,
+    answer,
+    printed,
+    record_accuracy,
+    record_searched,
+    record_sentences,
+)
 from wsoup.report.verdict import compare_soups
 from wsoup.report.verdict_table import verdict_table
 from wsoup.search.grow.chains import ChainsSoup
@@ -227,6 +235,42 @@ def test_other_comparisons_do_not_widen_the_soups_intervals(tmp_path):
     assert beside.answers["xd"].gains[pair] == alone.answers["xd"].gains[pair]
 
 
+def test_a_line_says_for_how_many_comparisons_intervals_are_corrected(tmp_path):
+    """A head is compared with the soup and the class name: then the method's interval is for four, not for two."""
+    write_method(tmp_path, "coop_diverse", chance=0.9)
+    write_head(tmp_path, "ridge", chance=0.8)
+    method = {"methods": {"coop_diverse": "word"}, "method": "coop_diverse"}
+    alone = judge(tmp_path, **method)
+    beside = load(tmp_path, heads=["ridge"], **method)
+    pair = ("finetuned", "soup")
+    narrow, wide = (judged.answers["dg"].gains[pair] for judged in (alone, beside))
+    assert narrow.mean == wide.mean
+    assert (narrow.together, wide.together) == (2, 4)
+    assert narrow.high - narrow.low < wide.high - wide.low
+    assert [about_intervals(judged) for judged in (alone, beside)] == [
+        f"Intervals: 95%, corrected (Holm) for the comparisons on a place: 1 of the soup, {n} of the other rows; more "
+        "of them, such as another head's, widen them."
+        for n in (2, 4)
+    ]
+    shown = {(row["soup"], row["over"], row["on"]): row["compared together"] for row in verdict_table(beside).rows}
+    assert shown["coop_diverse, finetuned", "word soup, all seeds", "DG mean"] == 4
+    assert shown["coop_diverse, finetuned", "word soup, all seeds", "XD mean"] == 2, "where there is no head"
+    assert shown["word soup, mean over seeds", "class name only", "source"] == 3
+
+
+def test_the_line_on_intervals_of_rows_that_compete(tmp_path):
+    """Soup, class means and head are compared with the class name; the method beside them has four comparisons."""
+    write_method(tmp_path, "coop_diverse", chance=0.9)
+    for name in ("means", "ridge"):
+        write_head(tmp_path, name, chance=0.8)
+    method = {"methods": {"coop_diverse": "word"}, "method": "coop_diverse"}
+    for about, counted in (
+        ({}, "3 with the class name; more"),
+        (method, "3 with the class name, 4 of the finetuned method; more"),
+    ):
+        assert counted in about_intervals(judge(tmp_path, heads=["means", "ridge"], question="photos", **about))
+
+
 def test_a_run_without_a_method_has_no_numbers_of_one(judgement):
     assert list(metrics(judgement)) == ["class_name", "soup"]
     assert [said.about for said in answer(judgement)] == ["source", "xd", "dg"]
@@ -311,6 +355,7 @@ def test_a_method_is_compared_with_the_same_without_soup_where_both_are_run(tmp_
     for role, place in judgement.answers.items():
         others = {pair: gain for pair, gain in place.gains.items() if pair != ("finetuned", "without")}
         assert others == alone.answers[role].gains, "it widens no other interval"
+    assert ", 2 of the other rows, 1 of the method over itself without a soup; more" in about_intervals(judgement)
     assert metrics(judgement) == metrics(alone)
 
 

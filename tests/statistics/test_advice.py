@@ -107,7 +107,7 @@ def test_few_held_out_photos_leave_the_decision_to_all_labelled_ones():
     assert advice.sentence.startswith(
         "Use the head: 75.0 % instead of 25.0 % with the class name alone, +50.0 points ["
     )
-    assert advice.sentence.endswith("Only 16 photos are held out, so this is judged on 40 labelled photos in turn.")
+    assert advice.sentence.endswith("With only 16 photos held out, this is judged on 40 labelled photos in turn.")
     assert advice.in_turn.accuracy == {"class name": 25.0, "templates": 50.0, "head": 75.0}
 
 

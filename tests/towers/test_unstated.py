@@ -7,10 +7,13 @@ from pathlib import Path
 
 import open_clip
 import pytest
+from open_clip import OPENAI_DATASET_MEAN, OPENAI_DATASET_STD
 from safetensors.torch import save_file
 from tower_cases import CONFIG
 
 from wsoup.api.encoders import EncoderOptions
+from wsoup.params.inputs import EncoderParams
+from wsoup.towers.unstated import unstated
 
 OPENAI = "mean 0.4815,0.4578,0.4082, std 0.2686,0.2613,0.2758"
 HALF = (0.5, 0.5, 0.5)
@@ -59,3 +62,13 @@ def test_the_config_of_a_local_folder_may_state_it(folder: Path, capsys: pytest.
     config = folder / "open_clip_config.json"
     config.write_text(json.dumps({"model_cfg": CONFIG, "preprocess_cfg": stated}))
     assert said(capsys, model=model) == ""
+
+
+def test_the_toy_worlds_model_is_trained_as_it_is_used() -> None:
+    """data/toy/pretrain.py takes open_clip's mean and std; its pictures have the model's size."""
+    section = {"model": "toy-clip", "precision": "fp32", "watch": "data/nothing_to_watch.txt"}
+    used = {"mean": OPENAI_DATASET_MEAN, "std": OPENAI_DATASET_STD, "interpolation": "bicubic"}
+    for toy in ("data/toy/encoder/toy-clip.safetensors", "/a/copy of it/data/toy/encoder/toy-clip.safetensors"):
+        assert unstated(EncoderParams(pretrained=toy, **section), used) == ""
+    for other in ("data/toy/encoder/mine.safetensors", "toy-clip.safetensors", "encoder/toy-clip.safetensors"):
+        assert OPENAI in unstated(EncoderParams(pretrained=other, **section), used)

@@ -14,6 +14,7 @@ from wsoup.api.arguments import Features, Labels, are_names, checked_classifier,
 from wsoup.base.arguments import Share, as_list, at_the_door
 from wsoup.base.class_names import Names
 from wsoup.base.errors import DataError, MismatchError, shown_value
+from wsoup.base.number_of import number_of
 from wsoup.core.scoring import Scores
 from wsoup.statistics.noise import compare_images
 
@@ -51,7 +52,7 @@ class Gain:
         points = f"{self.points:+.2f} points [{self.low:+.2f}, {self.high:+.2f}]"
         if self.low <= 0 <= self.high:
             points += ", which may be noise"
-        return f"{points} ({self.n_gained} images gained, {self.n_lost} lost)"
+        return f"{points} ({number_of(self.n_gained, 'image')} gained, {self.n_lost:,} lost)"
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from wsoup.api.arguments import EncoderNames, Features, Labels, Tokenizer, check
 from wsoup.api.model import at_work, device_of, in_memory
 from wsoup.base.class_names import SHOWN_NAMES
 from wsoup.base.errors import DataError, MismatchError, one_line, shown_value
+from wsoup.base.number_of import number_of
 from wsoup.core import prompts
 from wsoup.core.soup import Soup
 from wsoup.disk import code
@@ -62,7 +63,7 @@ def source_of(
     x = torch.as_tensor(features)
     y = checked_labels(labels, n_images=len(x), class_names=class_names)
     if len(y.unique()) < 2:
-        raise DataError(f"{len(y)} images of one class are too few: a search needs a handful of each of two or more")
+        raise DataError(f"{number_of(len(y), 'image')} of one class: a search needs a handful of each of two or more")
     _warn_of_unseen(y, class_names=class_names)
     with at_work(towers.model, bars=progress):
         device = device_of(towers.model)

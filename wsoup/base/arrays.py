@@ -91,9 +91,9 @@ def rows(value: object, *, name: str, size: int | None = None, step: str = LEFT_
     return x
 
 
-def unit_rows(value: object, *, name: str) -> Tensor:
+def unit_rows(value: object, *, name: str, size: int | None = None) -> Tensor:
     """`rows` that are not zero, L2-normalised, with a warning if they were not."""
-    x = rows(value, name=name, nonzero=True)
+    x = rows(value, name=name, size=size, nonzero=True)
     off = (x.norm(dim=1) - 1).abs().max().item()
     if off <= NORM_TOLERANCE:
         return x

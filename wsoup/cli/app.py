@@ -4,7 +4,6 @@ Commands on a pipeline folder (`init`, `packages`, `plan`, `cache`) are here, al
 modules are imported inside commands, so that ``wsoup --help`` answers at once.
 """
 
-import functools
 import os
 import sys
 from collections.abc import Callable
@@ -75,7 +74,7 @@ def main() -> None:
     keep_memory()
     try:
         with errors_in_one_line(), interruptible():
-            _command()()
+            app()
     except ModuleNotFoundError as error:
         print(f"error: {not_installed(error)}", file=sys.stderr)
         raise SystemExit(1) from None
@@ -83,12 +82,6 @@ def main() -> None:
         if stop.code == INTERRUPTED:
             print("interrupted; nothing half-written is left", file=sys.stderr)
         raise
-
-
-@functools.cache
-def _command() -> Callable[[], None]:
-    """`wsoup` with all its commands, which typer builds from their signatures."""
-    return typer.main.get_command(app)
 
 
 @app.command("init")
@@ -119,7 +112,12 @@ def repro_command(
     require_pipeline_folder()
     import dvc  # noqa: F401  # said in one line where it is not installed
 
+    from wsoup.pipeline.params import load_params
     from wsoup.runtime import fork_server
+
+    # A key that dvc.yaml needs would else be missed in DVC's words, and any other one by the first stage.
+    if Path("params.yaml").is_file():
+        load_params("params.yaml")
 
     environment = {**os.environ, **fork_server.start()}
     sys.stdout.flush()

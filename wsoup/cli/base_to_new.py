@@ -102,6 +102,6 @@ def _of_paper(data_root: str) -> Mapping[str, Mapping[str, Any]]:
     from wsoup.datasets.walk import require_folder
     from wsoup.pipeline.profiles.paper import Paper
 
-    require_folder(data_root)
+    require_folder(data_root, given_by="--data-root")
     sections: Any = Paper(str(Path(data_root).resolve())).values()["datasets"]
     return {name: section for name, section in sections.items() if section["role"] != "dg"}

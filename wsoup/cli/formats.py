@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from wsoup.base.errors import ParamsError
+from wsoup.base.number_of import number_of
 from wsoup.core.member import Member
 from wsoup.core.soup import Soup, named
 from wsoup.disk.files import shown
@@ -90,7 +91,7 @@ def _grew_as_counted(members: Sequence[Member]) -> bool:
 
 def summary(soup: Soup) -> str:
     """One line about a soup."""
-    about = [f"{soup.kind} soup", soup.drawn_by, f"{len(soup.members)} members"]
+    about = [f"{soup.kind} soup", soup.drawn_by, number_of(len(soup.members), "member")]
     encoder = named(soup.encoder)
     if encoder:
         about.append(f"encoder {encoder}")
@@ -144,7 +145,7 @@ def _python(soup: Soup, templates: Sequence[str]) -> str:
     encoder = named(soup.encoder)
     found_with = f", found with {encoder}" if encoder else ""
     # Always one line: a second one would be executed.
-    about = shown(f"{len(templates)} members, kind {soup.kind}, {soup.drawn_by}{found_with}.")
+    about = shown(f"{number_of(len(templates), 'member')}, kind {soup.kind}, {soup.drawn_by}{found_with}.")
     return (
         f"# A soup of wsoup: {about}\n"
         "# open_clip.build_zero_shot_classifier(model, tokenizer, classnames, templates)\n"

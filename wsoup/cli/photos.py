@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wsoup.base.errors import one_line
+from wsoup.base.number_of import number_of
 from wsoup.cli import common
 from wsoup.cli.common import check_ending, claim
 from wsoup.cli.loading import load_classifier
@@ -94,7 +95,7 @@ def classify_command(
         columns.update(dict.fromkeys(photo.columns))
     write_rows(out, [row_of(prediction, top=top, inputs=list(columns)) for prediction in predictions])
     if html is not None:
-        write_sheet(html, predictions, title=f"{len(names)} classes with {soup or 'the soup of the run'}")
+        write_sheet(html, predictions, title=f"{number_of(len(names), 'class')} with {soup or 'the soup of the run'}")
     of_classes = [_better(names), shared_names(names)]
     common.say([*of_classes, note, *accuracy_lines(predictions), *unknown, ignored, *_not_read(predictions)])
 

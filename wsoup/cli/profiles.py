@@ -176,11 +176,15 @@ def profile_own(
     Example: wsoup profile own --images photos --out params.yaml
     """
     from wsoup.datasets.lists import is_list
+    from wsoup.datasets.walk import instead_of
     from wsoup.pipeline.profiles.own import own
 
     is_list_file = Path(images).is_file() and is_list(images)
     if not (Path(images).is_dir() or is_list_file):
-        raise MissingError(f"--images {images} is not a folder; name one of <class>/<image>, or with train/ and test/")
+        step = "name one of <class>/<image>, or with train/ and test/"
+        if Path(images).is_file():
+            step = instead_of(images)
+        raise MissingError(f"--images {images} is not a folder; {step}")
     encoder: dict[str, Any] = {"model": model, "pretrained": pretrained or "", "config": config}
     encoder |= {"image_mean": image_mean, "image_std": image_std, "interpolation": interpolation}
     given = {key: value for key, value in encoder.items() if value is not None}

@@ -16,7 +16,8 @@ def results_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print the record of the run as JSON: every row.")] = False,
 ) -> None:
     """Show the last run's answer: what its soup gains, what finetuning adds, and whether that is more than noise."""
-    from wsoup.report.compare import edited, uncommitted
+    from wsoup.report.compare import uncommitted
+    from wsoup.report.edits import edited
     from wsoup.report.first_run import worked
     from wsoup.report.published_beside import beside_templates
     from wsoup.report.ran import what_was_run
@@ -33,7 +34,10 @@ def results_command(
         # Where the question is what a soup changes, the sentences have the figures already.
         asks_which = record.params["report"].get("question") == "photos"
         accuracy = record.accuracy if asks_which or everything else []
-        lines = printed([what_was_run(record), *record.answer], accuracy, record.searched)
+        sentences = [what_was_run(record), *record.answer]
+        if record.intervals:
+            sentences.append(record.intervals)
+        lines = printed(sentences, accuracy, record.searched)
         lines = beside_templates(lines, record=record)
         lines += edited(record, root=here)
         if is_page(PAGE) and not is_page(PAGE, of=digest(here)):

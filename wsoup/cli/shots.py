@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wsoup.base.number_of import number_of
 from wsoup.cli.common import Force, check_ending, claim, require_pipeline_folder
 from wsoup.runtime.terminal import printing_to_stderr
 
@@ -57,7 +58,7 @@ def _runs() -> dict[int, Record]:
     for n in SHOTS:
         if n <= params["fewshot"]["shots"]:
             name = named(f"shots-{n}", params=params)
-            about = "1 shot" if n == 1 else f"{n} shots"
+            about = number_of(n, "shot")
             experiments[n] = Experiment(name, about, [f"fewshot.shots={n}"], hours)
     run_missing(list(experiments.values()))
     return {n: finished(experiment.name).record for n, experiment in experiments.items()}

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from wsoup.base.errors import ParamsError
+from wsoup.base.number_of import number_of
 from wsoup.cli import common
 from wsoup.cli.common import claim
 
@@ -98,9 +99,8 @@ def read_command(
     contents = {str(file): read_text(file, kind=PoolError) for file in answers}
     answer = read_answer(contents, class_names=listed_names(classes))
     if answer.unknown:
-        common.say(
-            [f"{len(answer.unknown)} keys are no class and are left out: {one_line(', '.join(answer.unknown[:5]))}"]
-        )
+        first = one_line(", ".join(answer.unknown[:5]))
+        common.say([f"left out, {number_of(len(answer.unknown), 'key')} of no class: {first}"])
     write_json(out, answer.texts)
     n_texts = sum(map(len, answer.texts.values()))
-    print(f"{out}: {n_texts} texts of {len(answer.texts)} classes")
+    print(f"{out}: {number_of(n_texts, 'text')} of {number_of(len(answer.texts), 'class')}")

@@ -99,6 +99,9 @@ def verify_published(
     model: common.Model = None,
     pretrained: common.Pretrained = None,
     config: common.Config = None,
+    image_mean: common.ImageMean = None,
+    image_std: common.ImageStd = None,
+    interpolation: common.Interpolation = None,
     device: common.Device = "auto",
 ) -> None:
     """Compare an encoder's zero-shot accuracy with OpenAI's templates to the figure that open_clip publishes.
@@ -119,7 +122,7 @@ def verify_published(
     if data_root is None:
         encoder, given, read_tests = _of_run(params, console=console)
     else:
-        options = EncoderOptions(model, pretrained, config)
+        options = EncoderOptions(model, pretrained, config, image_mean, image_std, interpolation)
         encoder, given, read_tests = _below(data_root, options=options, device=device, console=console)
     names = (str(encoder.id["model"]), str(encoder.id["pretrained"]))
     published, twin = of_encoder(*names, quick_gelu=bool(encoder.id["quick_gelu"]))
@@ -165,11 +168,11 @@ def _of_run(params: Path, *, console: Terminal) -> tuple[Encoder, list[str], Cal
 def _below(
     data_root: str, *, options: EncoderOptions, device: str, console: Terminal
 ) -> tuple[Encoder, list[str], Callable[[], Tests]]:
-    """As `_of_run`, of the datasets in a folder."""
+    """As `_of_run`, of the datasets in a folder and the options of a local model."""
     from wsoup.datasets.walk import require_folder
     from wsoup.pipeline.published_tests import below
 
-    require_folder(data_root)
+    require_folder(data_root, given_by="--data-root")
     options.check_for_a_new_encoder()
     defaults = {"model": "ViT-B-16", "pretrained": "openai"}
     encoder = options.load(device=device, origin="wsoup verify published", defaults=defaults)
@@ -185,4 +188,9 @@ def _below(
             )
         return tests
 
-    return encoder, [], read_tests
+    images = (
+        ("--image-mean", options.image_mean),
+        ("--image-std", options.image_std),
+        ("--interpolation", options.interpolation),
+    )
+    return encoder, [f"{option} {value}" for option, value in images if value is not None], read_tests

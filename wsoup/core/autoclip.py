@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from wsoup.base.arrays import rows
+from wsoup.base.arguments import usual_torch
+from wsoup.base.arrays import unit_rows
 from wsoup.core.class_texts import ClassTexts
 from wsoup.core.text_scores import images_at_once, text_scores
 
@@ -79,18 +80,25 @@ class AutoClip:
         """The centroids (D, C): what classifies with equal weights."""
         return ClassTexts.of_members(self.members).centroids.T
 
-    def scores(self, images: Tensor) -> Tensor:
-        """Weighted means of cosines, a block of images at a time: (n, D) -> (n, C)."""
-        blocks = [
-            autoclip_scores(text_scores(some, self.members)) for some in images.split(images_at_once(self.members))
-        ]
-        return torch.cat(blocks)
+    @usual_torch()
+    def scores(self, features: object) -> Tensor:
+        """Weighted means of cosines: (N, D), torch or NumPy -> (N, C) float32.
 
-    def predict(self, features: object) -> Tensor:
-        """(N, D) L2-normalised, torch or NumPy -> (N,) int64 labels.
+        Features that are not L2-normalised are, with a warning: the weights of texts depend on the size of cosines.
 
         Raises:
             DataError, MismatchError: no rows of finite numbers, or of another size than the texts.
         """
-        checked_rows = rows(features, name="features", size=self.members.shape[2])
-        return self.scores(checked_rows.to(self.members.device)).argmax(dim=1)
+        checked_rows = unit_rows(features, name="features", size=self.members.shape[2])
+        return self.scores_of(checked_rows.to(self.members.device))
+
+    def scores_of(self, features: Tensor) -> Tensor:
+        """`scores` of features that were checked before: a block of images at a time."""
+        blocks = [
+            autoclip_scores(text_scores(some, self.members)) for some in features.split(images_at_once(self.members))
+        ]
+        return torch.cat(blocks)
+
+    def predict(self, features: object) -> Tensor:
+        """The class with the highest score: (N, D) -> (N,) int64; features and errors as in `scores`."""
+        return self.scores(features).argmax(dim=1)

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, Field
 
 from wsoup.base.arguments import Natural, Place, Words, at_the_door, checked_fields
 from wsoup.base.errors import MismatchError, MissingError, one_line, shown_value
+from wsoup.base.number_of import number_of
 from wsoup.base.validation import nearest
 from wsoup.core import prompts
 from wsoup.core.member import Cost, Member, Members
@@ -96,7 +97,7 @@ class Soup:
         texts = [repr(text) for text in self.texts[:3]]
         if len(self.members) > 3:
             texts.append("...")
-        about = [f"{self.kind} soup", self.drawn_by, named(self.encoder), f"{len(self.members)} members"]
+        about = [f"{self.kind} soup", self.drawn_by, named(self.encoder), number_of(len(self.members), "member")]
         return f"<{', '.join(filter(None, about))}: {', '.join(texts)}>"
 
     @property

@@ -7,7 +7,9 @@ import dataclasses
 import os
 import re
 from pathlib import Path
+from typing import NamedTuple
 
+from wsoup.base.number_of import number_of
 from wsoup.datasets.cells import Cells, SeveralClasses, folded
 from wsoup.datasets.listing import some
 from wsoup.datasets.photo_files import ending
@@ -28,6 +30,7 @@ SIGNS = (
     (".csv", re.compile(rb"\A[^\n]*x_?min[^\n]*", re.IGNORECASE), "a list"),
 )
 """What the beginnings of files of boxes look like, by their ending."""
+CROP = "crop the boxes into a folder for each class"
 READ = ("COCO's form", "a list")
 """Forms that are read, if each photo is of one class."""
 
@@ -66,23 +69,47 @@ def one_row_each(cells: Cells, *, may_be_several: bool, keep_rows: bool) -> Cell
     columns = {name: [texts[i] for i in rows] for name, texts in columns.items()}
     notes = [
         *cells.notes,
-        f"{len(cells.paths):,} boxes are in {len(rows):,} photos, each of the one class of its boxes",
+        f"{len(cells.paths):,} boxes are in {number_of(len(rows), 'photo')}, each of the one class of its boxes",
     ]
     return dataclasses.replace(cells, columns=columns, paths=columns[cells.roles.path], notes=notes)
 
 
-def boxes_line(base: Path) -> str:
-    """What to do with a folder that holds boxes of objects; "" if no file of it does."""
+class BoxesFound(NamedTuple):
+    """The first file of boxes below a folder.
+
+    Attributes:
+        file: its path.
+        form: as `SIGNS` calls it.
+        said: a clause about it, with its path in the folder.
+    """
+
+    file: str
+    form: str
+    said: str
+
+
+def boxes_found(base: Path) -> BoxesFound | None:
+    """The first file of boxes below a folder; None if there is none."""
     for file in first_files_in(base):
         form = _form(file)
         if form:
-            named = f"name {shown(file)} itself, if each photo's boxes are of one class, " if form in READ else ""
-            return (
-                f"{shown(os.path.relpath(file, base))} holds boxes of objects ({form}), and classes of whole photos "
-                f"are needed: {named}crop the boxes into a folder for each class, or write a list of the photos with "
-                "their classes (docs/datasets.md)"
-            )
-    return ""
+            said = f"{shown(os.path.relpath(file, base))} holds boxes of objects ({form})"
+            return BoxesFound(file, form, said)
+    return None
+
+
+def boxes_line(base: Path) -> str:
+    """What to do with a folder that holds boxes of objects; "" if no file of it does."""
+    found = boxes_found(base)
+    if found is None:
+        return ""
+    named = ""
+    if found.form in READ:
+        named = f"name {shown(found.file)} itself, if each photo's boxes are of one class, "
+    return (
+        f"{found.said}, and classes of whole photos are needed: {named}{CROP}, or write a list of the photos with "
+        "their classes (docs/datasets.md)"
+    )
 
 
 def _form(file: str) -> str:

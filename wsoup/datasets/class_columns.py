@@ -9,7 +9,8 @@ from wsoup.datasets.listing import some
 
 LIKELY = ("breed", "species", "category", "category_name", "diagnosis", "dx", "variety", "cultivar", "labels",
     "class_label", "class_id", "label_name", "label_id", "target", "disease", "genus", "family", "object", "style",
-    "artist", "landmark_id", "tag", "category_id", "caption_class")  # fmt: skip
+    "artist", "landmark_id", "tag", "category_id", "caption_class",
+    "choice")  # fmt: skip
 """Names of such columns in well-known lists, folded."""
 ONES = {"1", "1.0", "true", "yes", "y", "x"}
 ZEROS = {"0", "0.0", "false", "no", "n", "", "-1", "-1.0"}

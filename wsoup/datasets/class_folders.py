@@ -4,25 +4,27 @@ import os
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from wsoup.base.errors import DataError
 from wsoup.base.folder_names import composed
 from wsoup.datasets.boxes import boxes_line
 from wsoup.datasets.class_depth import A_FILE, ClassFolders, check_depth
-from wsoup.datasets.flat_names import proposal
 from wsoup.datasets.listing import some
 from wsoup.datasets.part_names import (
     NO_CLASSES,
     copied_from,
     in_split,
     is_date,
+    is_part,
     seems_no_class,
     without_meaning,
 )
+from wsoup.datasets.release_lists import release_list_in
 from wsoup.datasets.shape import OF_PHOTOS
 from wsoup.datasets.walk import Contents, holds_photos_itself, subfolders
+from wsoup.datasets.without_folders import way_out
 
 BESIDE_PHOTOS = {
     *("annotations", "annotation", "labels", "masks", "mask", "segmentations", "segmentation", "trimaps", "xmls"),
@@ -56,7 +58,7 @@ def check_classes(found: Mapping[str, Mapping[str, Contents]], *, base: Path, fo
     _check_parts(classes, base=base)
     _check_splits(classes, base=base)
     _check_shards(classes, base=base)
-    check_depth(classes, base=base)
+    check_depth(classes, base=base, folders={split: folders[split] for split in found})
     _check_dates(classes, base=base)
     _check_copied(classes)
 
@@ -75,9 +77,12 @@ def _check_parts(classes: Mapping[str, ClassFolders], *, base: Path) -> None:
     if of_boxes or {*classes} <= {*of_photos, *others}:
         inner = innermost(classes[of_photos[0]].place)
         of_classes = [name for name in subfolders(inner) if in_split(name) is None]
-        step = proposal(inner) or of_boxes or "write a list of the photos with their classes (docs/datasets.md)"
+        step = way_out(inner, base=base) or "write a list of the photos with their classes (docs/datasets.md)"
+        listed = [found for name in others if (found := release_list_in(base / name)) is not None]
         if len(of_classes) > 1:
             step = f"name {inner}"
+        elif listed:
+            step = f"name {listed[0]}, a list of classes that is read"
         raise DataError(f"{base}: {of_photos[0]}/ and {others[0]}/ are parts of a dataset and not classes; {step}")
 
 
@@ -171,7 +176,12 @@ def _check_copied(classes: Mapping[str, ClassFolders]) -> None:
             )
 
 
-def no_classes_line(names: Iterable[str]) -> str:
-    """A line on class folders that are called like what lies beside classes; "" if there are none."""
+def no_classes_line(names: Collection[str]) -> str:
+    """A line on class folders that are called like what lies beside classes, or like parts; "" if there are none."""
     odd = [name for name in names if seems_no_class(name)]
-    return f"taken for classes, move them elsewhere if they are none: {some(odd)}" if odd else ""
+    if odd:
+        return f"taken for classes, move them elsewhere if they are none: {some(odd)}"
+    # A person's handwriting may be one; but who names the folder of a class has its sites taken for classes.
+    if names and all(map(is_part, names)):
+        return f"taken for classes, though they are called like places, times or parts of a dataset: {some([*names])}"
+    return ""

@@ -15,8 +15,9 @@ from pathlib import Path
 
 from wsoup.base.errors import DataError, MissingError, ParamsError
 from wsoup.datasets.class_lines import names_of, read_class_names, stripped_lines
-from wsoup.datasets.listing import Label, ListedImage, Listing, listing_of, read_json_as, relative
+from wsoup.datasets.listing import ListedImage, Listing, listing_of, relative
 from wsoup.datasets.paper import PAPER, PaperDataset
+from wsoup.datasets.split_file import read_split_file
 from wsoup.datasets.walk import (
     SPLIT_FOLDERS,
     list_split,
@@ -24,8 +25,6 @@ from wsoup.datasets.walk import (
     require_folder,
     subfolders,
 )
-
-SPLIT_FILE = '{"train": [[path, label, class name], ...], "val": ..., "test": ...}'
 
 
 def read(name: str, *, root: str, wanted: Collection[str]) -> Listing:
@@ -93,7 +92,7 @@ def _json_splits(base: Path, *, place: Path, paper: PaperDataset, wanted: Collec
             f"{path} does not exist; put {paper.title}'s split file there (KaiyangZhou/CoOp, DATASETS.md); "
             "a random split would not be comparable, so none is made"
         )
-    by_split = read_json_as(path, dict[str, list[tuple[str, Label, str]]], expected=SPLIT_FILE)
+    by_split = read_split_file(path)
     prefix = prefix_of(base, place / paper.images)
     rows: list[ListedImage] = []
     for split, images in by_split.items():

@@ -14,13 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wsoup.base.errors import DataError
+from wsoup.base.number_of import number_of
 from wsoup.datasets.listing import some
 from wsoup.datasets.manifest import Manifest
 
 MISTAKES = {
-    "split": "are in train and in test with the same bytes, for example {}; a test image that was trained on "
+    "split": "with the same bytes in train and in test, for example {}; a test image that was trained on "
     "proves nothing: remove it from one of them",
-    "label": "have several labels with the same bytes, for example {}; keep each under one label",
+    "label": "with the same bytes under several labels, for example {}; keep each under one label",
 }
 """What is wrong with images of the same bytes that differ in a column of the manifest."""
 OF_PAPER = ("coop", "laion")
@@ -48,7 +49,7 @@ def mistakes(table: pa.Table, *, digests: Sequence[str]) -> Iterator[str]:
                 groups.append(rows)
         if groups:
             example = some(table["path"].take(groups[0]).to_pylist())
-            yield f"{len(groups):,} images {sentence.format(example)}"
+            yield f"{number_of(len(groups), 'image')} {sentence.format(example)}"
 
 
 def without_copies(built: Manifest, *, for_heads: bool) -> tuple[Manifest, list[str]]:

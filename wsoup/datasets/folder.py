@@ -34,6 +34,7 @@ from wsoup.datasets.walk import (
     split_of_folders,
     subfolders,
 )
+from wsoup.datasets.without_folders import way_out
 
 Found = Mapping[str, Mapping[str, Contents]]
 """What each class folder holds, by split and by the folder's name."""
@@ -135,9 +136,8 @@ def check_several(listing: Listing, *, wanted: Collection[str]) -> None:
         if inner != place and len(subfolders(inner)) > 1:
             deeper = f"; if its folders are the classes, name {inner}"
             break
-        proposed = proposal(inner) if inner != place else ""
-        if proposed:
-            deeper = f"; {proposed}"
+        if inner != place and proposal(inner):
+            deeper = f"; {way_out(inner, base=Path(listing.root))}"
             break
     else:
         step = "if a file names the classes of its photos, write a list of these (docs/datasets.md)"
@@ -214,7 +214,7 @@ def _no_classes(base: Path, *, folders: Mapping[str, Path], found: Found) -> Dat
         return DataError(f"{base} has no class folders with photos; {held}")
     if empty:
         return DataError(f"no class folder of {base} holds an image ({some(empty)}); add {expected()} files")
-    proposed = proposal(base) or boxes_line(base)
+    proposed = way_out(base, base=base)
     if proposed:
         return DataError(f"{base} has no class folders; {proposed}")
     return DataError(

@@ -1,14 +1,32 @@
-"""Files that a list names by less than their path: without an ending, or without the folder that they lie in."""
+"""Where the files of a list lie, which it may name without an ending, or without the folder that they lie in."""
 
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from wsoup.base.errors import DataError
+from wsoup.datasets.cells import Cells
 from wsoup.datasets.listing import some
 from wsoup.datasets.photo_files import is_photo
-from wsoup.datasets.walk import files_in
+from wsoup.datasets.walk import files_in, subfolders
 from wsoup.disk.files import shown
+
+
+def root_of(file: Path, *, cells: Cells) -> Path:
+    """The folder that a list's paths are relative to: its own, or one beside that, as PACS and COCO have it."""
+    first = cells.paths[0] if cells.paths and cells.roles.path is not None else ""
+    if not first or os.path.isabs(first) or ".." in Path(first).parts:
+        return file.parent
+    # As Path's own functions do not, those of os.path take names that are too long for a file.
+    is_there = os.path.exists(file.parent / first)
+    if is_there or found_below(str(file.parent), [first], origin=cells.origin)[1]:
+        return file.parent
+    beside = [file.parent.parent, *(file.parent.parent / name for name in subfolders(file.parent.parent))]
+    for folder in beside:
+        # A file of that name may be another dataset's, so all must be there.
+        if all(os.path.isfile(folder / path) for path in cells.paths):
+            return folder
+    return file.parent
 
 
 def found_below(root: str, paths: Sequence[str], *, origin: str) -> tuple[list[str], str]:

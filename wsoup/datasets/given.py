@@ -8,7 +8,7 @@ from typing import NamedTuple
 from wsoup.base.errors import MissingError
 from wsoup.datasets import division, hub, listed_folder, webdataset
 from wsoup.datasets.division import Sides
-from wsoup.datasets.found_files import found_below
+from wsoup.datasets.found_files import root_of
 from wsoup.datasets.layouts import listed_by_layout
 from wsoup.datasets.listing import Listing, split_name, validated
 from wsoup.datasets.lists import is_list, read_cells
@@ -74,7 +74,7 @@ def given(images: str, *, fraction: float | None, classes: str | None) -> Given:
     # DVC watches the list alone: its folder may hold much else.
     section: dict[str, object] = {"layout": f"manifest:{place}", "watch": str(place)}
     if place.is_file():
-        section["root"] = str(_root_of(place))
+        section["root"] = str(root_of(place, cells=read_cells(place)))
     else:
         section = {"layout": _layout(place), "watch": str(place), "verify": True}
     sides = division.of_splits(_splits(place, layout=str(section["layout"])), root=images, fraction=fraction)
@@ -111,20 +111,6 @@ def _check_there(listing: Listing) -> None:
         f"{shown(paths[0])!r}, was looked for at {shown(str(first))}{like}, and by its name below {listing.root}: "
         "correct the paths, which are relative to that folder, or move the list"
     )
-
-
-def _root_of(file: Path) -> Path:
-    """The folder that a list's paths are relative to: its own, or one beside that, as PACS and COCO have it."""
-    cells = read_cells(file)
-    first = cells.paths[0] if cells.paths and cells.roles.path is not None else ""
-    if not first or os.path.isabs(first) or ".." in Path(first).parts:
-        return file.parent
-    is_below = (file.parent / first).exists() or found_below(str(file.parent), [first], origin=cells.origin)[1]
-    if is_below:
-        return file.parent
-    beside = [file.parent.parent, *(file.parent.parent / name for name in subfolders(file.parent.parent))]
-    # A file of that name may be another dataset's, so all must be there.
-    return next((folder for folder in beside if all((folder / path).is_file() for path in cells.paths)), file.parent)
 
 
 def _splits(place: Path, *, layout: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Lists in JSON files: a line or an object for each image, a map from files to classes, COCO's and FiftyOne's forms."""
+"""Lists in JSON files: an object for each image, a map from files to classes, and the forms of COCO and other tools."""
 
 import json
 from collections import Counter
@@ -7,15 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from wsoup.base.errors import DataError
-from wsoup.datasets.cells import CLASS_NAMES, EXPECTED, Cells, SeveralClasses, folded, no_path, roles_of
+from wsoup.base.number_of import number_of
+from wsoup.datasets.cells import CLASS_NAMES, EXPECTED, Cells, Roles, SeveralClasses, folded, no_path, roles_of
 from wsoup.datasets.class_columns import LIKELY
-from wsoup.datasets.listing import some
+from wsoup.datasets.label_studio import classes_of_tasks, is_label_studio
+from wsoup.datasets.listing import some, split_name
 from wsoup.datasets.photo_files import IMAGE_SUFFIXES, ending
+from wsoup.datasets.split_file import read_split_file
+from wsoup.datasets.walk import SPLIT_FOLDERS
 from wsoup.disk.files import read_text, shown
 
 FORMS = (
-    "objects with a path and a label, {file: class}, {class: files}, COCO's images, annotations and categories, or "
-    "FiftyOne's labels"
+    "objects with a path and a label, {file: class}, {class: files}, COCO's images, annotations and categories, "
+    "FiftyOne's labels, Label Studio's tasks with choices, or CoOp's splits"
 )
 COLUMNS = ("path", "label")
 LABELS = ("label", "class")
@@ -32,6 +36,8 @@ def read_json_cells(path: Path, *, may_be_several: bool = False) -> Cells:
         held = _parsed(read_text(path), place=origin)
     except (json.JSONDecodeError, RecursionError) as error:
         raise DataError(f"{origin} is not JSON ({error}); save it again") from None
+    if isinstance(held, list) and is_label_studio(held):
+        return _of_form(classes_of_tasks, held, origin=origin, may_be_several=may_be_several)
     if isinstance(held, list):
         return _of_objects(held, origin=origin)
     if isinstance(held, dict) and {"images", "annotations", "categories"} <= held.keys():
@@ -42,6 +48,8 @@ def read_json_cells(path: Path, *, may_be_several: bool = False) -> Cells:
         return _cells({name: _text(value) for name, value in held.items()}, origin=origin)
     if isinstance(held, dict) and any(held.values()) and all(map(_is_of_texts, held.values())):
         return _of_form(_maps_of_lists, held, origin=origin, may_be_several=may_be_several)
+    if isinstance(held, dict) and held and {split_name(name) for name in held} <= {*SPLIT_FOLDERS}:
+        return _of_splits(path)
     raise DataError(f"{origin} is no list of images; expected {FORMS}")
 
 
@@ -115,17 +123,28 @@ def _of_objects(rows: Sequence[object], *, origin: str) -> Cells:
     return Cells(origin, columns, columns[roles.path], roles)
 
 
+def _of_splits(path: Path) -> Cells:
+    """A list as CoOp's split files are."""
+    columns: dict[str, list[str]] = {"path": [], "label": [], "class_name": [], "split": []}
+    for split, images in read_split_file(path).items():
+        for row in images:
+            for column, value in zip(columns, (*row, split), strict=True):
+                columns[column].append(str(value))
+    notes = [f"{path.name} says what is train and what is test"]
+    return Cells(str(path), columns, columns["path"], Roles("path", "label", "class_name", "split"), (), notes)
+
+
 def _cells(class_of: Mapping[str, str], *, origin: str, notes: Sequence[str] = ()) -> Cells:
     """A list of the class of each file."""
     columns = dict(zip(COLUMNS, ([*class_of], [*class_of.values()]), strict=True))
     return Cells(origin, columns, columns["path"], roles_of(columns, origin=origin), notes=notes)
 
 
-Form = Callable[[Mapping[str, Any], str], tuple[Mapping[str, Sequence[str]], list[str]]]
+Form = Callable[[Any, str], tuple[Mapping[str, Sequence[str]], list[str]]]
 """From what a file holds, and its name, to the classes of each image, and lines about these."""
 
 
-def _of_form(form: Form, held: Mapping[str, Any], *, origin: str, may_be_several: bool) -> Cells:
+def _of_form(form: Form, held: Any, *, origin: str, may_be_several: bool) -> Cells:
     """A list in a form whose parts may be missing."""
     try:
         classes_of, notes = form(held, origin)
@@ -169,9 +188,11 @@ def _coco(held: Mapping[str, Any], origin: str) -> tuple[dict[str, list[str]], l
         )
     notes = [_shared_names(name_of)]
     if without:
-        notes.append(f"left out, without annotation: {len(without):,} images, such as {shown(without[0])}")
+        notes.append(f"left out, without annotation: {number_of(len(without), 'image')}, such as {shown(without[0])}")
     if unlisted:
-        notes.append(f"left out, annotated but not among the images: {len(unlisted):,} image ids, {some(unlisted)}")
+        notes.append(
+            f"left out, annotated but not among the images: {number_of(len(unlisted), 'image id')}, {some(unlisted)}"
+        )
     return names_of, [note for note in notes if note]
 
 

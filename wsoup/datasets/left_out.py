@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from wsoup.base.folder_names import composed
+from wsoup.base.number_of import number_of
 from wsoup.datasets.class_depth import nested_classes
 from wsoup.datasets.class_folders import no_classes_line
 from wsoup.datasets.listing import some
@@ -66,7 +67,7 @@ def _without_classes(shape: Shape) -> list[str]:
     for folder in shape.flat.values():
         n_pictures = sum(_is_picture(path) for path in files_in(str(folder)))
         name = folder.relative_to(shape.base).as_posix()
-        lines.append(f"left out, since {name}/ has no class folders: {n_pictures} photos in it")
+        lines.append(f"left out, since {name}/ has no class folders: {number_of(n_pictures, 'photo')} in it")
     return lines
 
 

@@ -13,6 +13,8 @@ from wsoup.datasets.class_columns import guessed
 from wsoup.datasets.cub import is_of_cub, read_cub
 from wsoup.datasets.json_lists import read_json_cells
 from wsoup.datasets.label_cells import one_class_each
+from wsoup.datasets.label_studio import by_files_of_server
+from wsoup.datasets.release_lists import is_release_list, read_release_lists
 from wsoup.datasets.split_lists import is_split_list, read_split_lists
 from wsoup.disk.files import read_text
 
@@ -26,7 +28,7 @@ def is_list(place: str) -> bool:
     """Whether a file is a list, by its ending; a text file, by its first line."""
     path = Path(place)
     if path.suffix.lower() == ".txt":
-        return is_of_cub(path) or is_split_list(path)
+        return is_of_cub(path) or is_release_list(path) or is_split_list(path)
     return path.suffix.lower() in SUFFIXES
 
 
@@ -52,7 +54,7 @@ def read_cells(path: Path, *, remarks: bool = False, may_be_several: bool = Fals
     if is_of_cub(path):
         return read_cub(path.parent)
     if suffix == ".txt":
-        return read_split_lists(path)
+        return read_release_lists(path) if is_release_list(path) else read_split_lists(path)
     if suffix == ".parquet":
         # Imported here, since only this needs pyarrow, which `wsoup classify` can do without.
         from wsoup.datasets.parquet_lists import read_parquet
@@ -62,7 +64,7 @@ def read_cells(path: Path, *, remarks: bool = False, may_be_several: bool = Fals
         cells = read_json_cells(path, may_be_several=may_be_several)
     else:
         cells = read_text_cells(path)
-    cells = _with_classes(cells, remarks=remarks, may_be_several=may_be_several)
+    cells = _with_classes(by_files_of_server(cells), remarks=remarks, may_be_several=may_be_several)
     # A row of several classes is refused as such, before rows of boxes are joined.
     cells = one_class_each(cells, may_be_several=may_be_several)
     cells = one_row_each(cells, may_be_several=may_be_several, keep_rows=remarks)

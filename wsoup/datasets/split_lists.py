@@ -1,12 +1,13 @@
 """Lists of domain generalisation: ``clipart_train.txt``, lines of a path, a space and a number from 0 or 1.
 
 The name of a class is the folder that its images lie in. Lists that differ by a word for a split, such as
-``photo_crossval_kfold.txt``, belong together, whichever of them is named.
+``photo_crossval_kfold.txt``, belong together, whichever of them is named. Places365's have the class of each number in
+``categories_places365.txt`` beside them, such as ``/f/field/wild 142``, and begin paths with a slash.
 """
 
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from wsoup.base.errors import DataError
@@ -16,7 +17,10 @@ from wsoup.disk.files import read_text, shown
 
 LINE = re.compile(r"^(\S.*?)[ \t]+(\d{1,7})$")
 SPLIT_WORDS = {**WORDS, "crossval": "val"}
-BESIDE_WORDS = {"kfold", "list", "lists", "labels", "split", "set"}
+BESIDE_WORDS = {"kfold", "list", "lists", "labels", "split", "set", "standard"}
+CATEGORIES = "categories_places365.txt"
+OF_A_LETTER = re.compile(r"^/[a-z]/")
+"""How a category of Places365 begins."""
 
 
 def named_alike(file: Path) -> tuple[tuple[str, ...], str]:
@@ -59,6 +63,11 @@ def read_split_lists(file: Path) -> Cells:
         rows += [(image, number, split) for image, number in _rows(path)]
     if not rows:
         raise DataError(f"{file} lists no images; expected lines of a path, a space and a number")
+    said = ", ".join(f"{path.name} is {split}" for split, path in lists.items())
+    categories = file.with_name(CATEGORIES)
+    if categories.is_file():
+        name_of = {number: OF_A_LETTER.sub("", name).replace("/", " ") for name, number in _rows(categories)}
+        return _of_categories(rows, name_of, file=file, said=said)
     # Numbers count from 0 or from 1, in all lists alike.
     first = min(1, *(number for _, number, _ in rows))
     columns = {
@@ -73,9 +82,23 @@ def read_split_lists(file: Path) -> Cells:
                 f"{file}: {shown(columns['path'][i])!r} lies in no folder, which would name its class; write a CSV "
                 "with the columns path and label, and give the classes' names as a file"
             )
-    said = ", ".join(f"{path.name} is {split}" for split, path in lists.items())
     notes = [f"{said}; the folder of an image is its class", *_in_both(columns)]
     return Cells(str(file), columns, columns["path"], Roles("path", "label", "class_name", "split"), (), notes)
+
+
+def _of_categories(rows: Sequence[tuple[str, int, str]], name_of: Mapping[int, str], *, file: Path, said: str) -> Cells:
+    """A list of Places365, whose numbers have names in a file of their own."""
+    for image, number, _ in rows:
+        if number not in name_of:
+            raise DataError(f"{file}: {shown(image)!r} is of class {number}, which {CATEGORIES} does not name")
+    columns = {
+        # The slash is that of the folder of the images, not that of this machine.
+        "path": [image.lstrip("/") for image, _, _ in rows],
+        "class_name": [name_of[number] for _, number, _ in rows],
+        "split": [split for _, _, split in rows],
+    }
+    notes = [f"{said}; {CATEGORIES} names the classes", *_in_both(columns)]
+    return Cells(str(file), columns, columns["path"], Roles("path", None, "class_name", "split"), (), notes)
 
 
 def _rows(path: Path) -> list[tuple[str, int]]:

@@ -1,6 +1,7 @@
 """What lies in a folder and below it, as several layouts read folders of images."""
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
@@ -15,34 +16,53 @@ from wsoup.datasets.photo_files import IMAGE_SUFFIXES, ending, is_hidden, is_pho
 from wsoup.disk.files import reason_of, regular_file, shown
 
 SPLIT_FOLDERS = ("train", "val", "test")
+OF_YOLO = re.compile(rb"^(names|nc|classes|train|val|valid)[ \t]*[:=]", re.MULTILINE)
+"""Keys of YOLO's data.yaml, and of darknet's obj.data, of which a file has several."""
 MOST_FILES = 10_000
 MAX_DEPTH = 32
 """Nested folders below a class folder; Linux follows 40 links in a path, so a loop of links gets here."""
 
 
-def require_folder(root: str | Path) -> Path:
-    """The folder `root`, or MissingError."""
+def require_folder(root: str | Path, *, given_by: str = "the dataset's root in params.yaml") -> Path:
+    """The folder `root`, or MissingError, which says to correct what gave the path."""
     if not os.path.isdir(root):
-        raise MissingError(f"{root} does not exist or is not a folder; correct the dataset's root in params.yaml")
+        raise MissingError(f"{root} does not exist or is not a folder; correct {given_by}")
     return Path(root)
 
 
 def require_photos(root: str) -> None:
     """Raise MissingError for what is not a folder."""
     if not os.path.isdir(root):
-        raise MissingError(f"{root} is not a folder; give one of {root}/<class>/<image>{_instead(root)}")
+        raise MissingError(f"{root} is not a folder; {instead_of(root)}")
 
 
-def _instead(file: str) -> str:
-    """What to do with a file that is no list."""
+def instead_of(file: str) -> str:
+    """What to give in place of a file that is no list, or of a folder that is not there."""
     kind = ending(file)
+    folder = f"give one of {file}/<class>/<image>"
     if kind in (".xlsx", ".xls", ".ods", ".numbers"):
-        return ", or save the table as CSV UTF-8, with the columns path and label"
+        return f"{folder}, or save the table as CSV UTF-8, with the columns path and label"
     if kind in (".zip", ".gz", ".tgz", ".bz2", ".xz", ".7z", ".rar"):
-        return ": unpack it, and name what was in it"
+        return f"{folder}: unpack it, and name what was in it"
+    if kind in (".yaml", ".yml", ".data") and _is_yolos(file):
+        place = os.path.dirname(file) or "."
+        return (
+            f"it describes a dataset as YOLO's do, most often of boxes, and lists no photos: name its folder ({place}) "
+            "if that has class folders, or crop the boxes into class folders (docs/datasets.md)"
+        )
     if kind in (".txt", ".dat", ".xml", ".mat"):
-        return ", or a list that is read: CSV with the columns path and label, JSON, Parquet (docs/datasets.md)"
-    return ""
+        read = "CSV with the columns path and label, JSON, Parquet (docs/datasets.md)"
+        return f"{folder}, or a list that is read: {read}"
+    return folder
+
+
+def _is_yolos(file: str) -> bool:
+    """Whether a file has several of YOLO's keys."""
+    try:
+        with open(file, "rb") as opened:
+            return len({*OF_YOLO.findall(opened.read(1 << 16))}) > 1
+    except OSError:
+        return False
 
 
 def subfolders(folder: Path) -> list[str]:

@@ -90,7 +90,7 @@ def scorers(members: Tensor, *, test: TestSet, mean_image: Tensor, bank: Bank) -
     weighted = ClassTexts.of_members(members, weights=zpe_weights(of_texts)).mean
     selected = ClassTexts.of_members(members, weights=zpe_selection(of_texts)).mean
     return {
-        "autoclip": AutoClip(members).scores,
+        "autoclip": AutoClip(members).scores_of,
         "zpe": lambda images: images @ weighted.T,
         "zpe_selection": lambda images: images @ selected.T,
     }

@@ -193,8 +193,8 @@ class BlockNormsTune(AnyTune):
 
     kind: Literal["block_norms"]
     first_stage: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """Share of the iterations that train norms (2SFS: 0.6). The others train class weights, which begin as the class
-    texts, and the schedule begins again. null: all train norms, and every class has its text."""
+    """Share of the iterations that train norms, one or more (2SFS: 0.6). The others train class weights, which begin as
+    the class texts, and the schedule begins again. null: all train norms, and every class has its text."""
 
     @property
     def share_of_towers(self) -> float:

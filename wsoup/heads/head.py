@@ -17,7 +17,7 @@ from pydantic import Field, InstanceOf
 from torch import Tensor
 
 from wsoup.base.arguments import Place, Share, at_the_door, checked_fields, usual_torch
-from wsoup.base.arrays import Positive, rows
+from wsoup.base.arrays import Positive, unit_rows
 from wsoup.base.errors import MismatchError, MissingError, one_line
 from wsoup.core.soup import EncoderId, Soup, named
 from wsoup.disk import checksums, store
@@ -91,8 +91,11 @@ class Head:
 
     @usual_torch()
     def logits(self, features: object) -> Tensor:
-        """(N, D) L2-normalised, torch or NumPy -> (N, C) float32; MismatchError if D differs."""
-        checked_rows = rows(features, name="features", size=len(self.classifier))
+        """(N, D), torch or NumPy -> (N, C) float32; MismatchError if D differs.
+
+        Features that are not L2-normalised are, with a warning: the temperature belongs to those of length 1.
+        """
+        checked_rows = unit_rows(features, name="features", size=len(self.classifier))
         return checked_rows.cpu() @ self.classifier
 
     def predict_proba(self, features: object) -> Tensor:

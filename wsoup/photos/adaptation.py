@@ -22,10 +22,11 @@ from wsoup.api.model import checked_logit_scale
 from wsoup.base.arguments import at_the_door
 from wsoup.base.arrays import Positive
 from wsoup.base.errors import DataError
+from wsoup.base.number_of import number_of
 from wsoup.core.class_texts import normalize
 from wsoup.photos.estimation import BOLD, CAUTIOUS, Adapted, Statistics, calibrated, estimate, predict_softly
 from wsoup.photos.partly import between, explained, step
-from wsoup.photos.second_look import agreement, cost, lift
+from wsoup.photos.second_look import agreement, cost, lift, spread
 from wsoup.runtime import threads
 
 FEWEST = 8
@@ -42,6 +43,10 @@ AGREEMENT = 0.85
 """Smallest agreement of the second look."""
 CHANGED = 0.3
 """Largest share of answers that change in doubt, as a multiple of the variance that lies between the texts' groups."""
+SPREAD = 1.3
+"""Spread along the texts up to which the note doubts them. It decides nothing: right texts of few classes, or photos of
+one class, may have as little."""
+DOUBTED = "photos differ by these texts hardly more than by random ones"
 KEPT = ": kept the zero-shot classifier"
 
 
@@ -53,7 +58,8 @@ def adapt(
 
     Args:
         features: (N, D) image features, L2-normalised: all images that the classifier is meant for.
-        classifier: (D, C), from `Soup.classifier` or `open_clip.build_zero_shot_classifier`.
+        classifier: (D, C), from `Soup.classifier` or `open_clip.build_zero_shot_classifier`; columns are normalised, so
+            that a score mean becomes its centroid.
         model: the model of these features, for its logit scale (default: a logit scale of 100).
         logit_scale: factor of cosines, instead of the model's.
 
@@ -91,7 +97,7 @@ def adapted_to(features: Tensor, *, texts: Tensor, logit_scale: float) -> Adapte
     classifier = scaled.T.contiguous().T
     zero_shot = Adapted(classifier, texts.new_zeros(n_classes).float(), False, "")
     if n_images < FEWEST * n_classes:
-        note = f"{n_images} images for {n_classes} classes, adaptation needs {FEWEST} for each{KEPT}"
+        note = f"{number_of(n_images, 'image')} for {n_classes} classes, adaptation needs {FEWEST} for each{KEPT}"
         return replace(zero_shot, note=note)
     with threads.one_thread_for(features.numel() * n_classes):
         return _guarded(features, zero_shot=zero_shot, logit_scale=logit_scale)
@@ -103,22 +109,33 @@ def _guarded(features: Tensor, *, zero_shot: Adapted, logit_scale: float) -> Ada
         told = f"information {texts.information:.2f}, adaptation needs {LEAST_INFORMATION:.2f}"
         return replace(zero_shot, note=f"class texts barely tell these images apart ({told}){KEPT}")
     bold, doubt = _bold(features, zero_shot=zero_shot, texts=texts, logit_scale=logit_scale)
+    chance = _of_chance(spread(features, zero_shot=zero_shot, texts=texts))
     if not doubt:
-        return replace(bold, note=_changed(features, by=bold, answers=answers))
+        return replace(bold, note=_changed(features, by=bold, answers=answers) + chance)
     variance = explained(features, answers=answers, n_classes=len(zero_shot.bias))
     at_most = int(CHANGED * variance * len(features))
     cautious, _ = estimate(features, zero_shot=zero_shot, texts=texts, logit_scale=logit_scale, trust=CAUTIOUS)
     start = calibrated(zero_shot, texts=texts)
     share = step(features, start=start, end=cautious, at_most=at_most)
     if share == 0:
-        return replace(zero_shot, note=doubt + KEPT)
+        return replace(zero_shot, note=doubt + KEPT + chance)
     partly = between(start, cautious, share=share)
-    return replace(partly, note=f"{_changed(features, by=partly, answers=answers)}; cautiously, because {doubt}")
+    changed = _changed(features, by=partly, answers=answers)
+    return replace(partly, note=f"{changed}; cautiously, because {doubt}{chance}")
+
+
+def _of_chance(spread: float) -> str:
+    """A doubt about the texts themselves, which no adaptation can settle, or ""."""
+    if spread > SPREAD:
+        return ""
+    return (
+        f"; {DOUBTED} ({spread:.2f} times as much): see that the texts are this model's and name what the photos show"
+    )
 
 
 def _changed(features: Tensor, *, by: Adapted, answers: Tensor) -> str:
     """How many images get another class than their answers by the texts (N,)."""
-    changed = int((by.predict(features) != answers).sum())
+    changed = int((by.labels_of(features) != answers).sum())
     share = f"{100 * changed / len(features):.0f} %"
     return (
         f"adapted to {len(features):,} images: {changed:,} of them ({share}) get another class than by the texts alone"

@@ -116,8 +116,8 @@ class Classifier:
         made_of |= {"encoder": dict(head.encoder), "preprocessing": dict(head.soup.preprocessing)}
         return cls(head.class_names, head.classifier, 1 / head.temperature, made_of)
 
-    def logits(self, features: Tensor) -> Tensor:
-        """(N, D) -> (N, C)."""
+    def logits_of(self, features: Tensor) -> Tensor:
+        """(N, D) of an encoder -> (N, C)."""
         return self.logit_scale * features @ self.weights
 
     def answers(
@@ -127,7 +127,7 @@ class Classifier:
         predicting = by or self
         for start in range(0, len(photos), AT_ONCE):
             end = start + AT_ONCE
-            probabilities = predicting.logits(features[start:end]).softmax(dim=1)
+            probabilities = predicting.logits_of(features[start:end]).softmax(dim=1)
             # Stable, so that the lowest label comes first among equals, as with `argmax`.
             ranked, order = probabilities.sort(dim=1, descending=True, stable=True)
             best_labels = order[:, :top].tolist()
@@ -198,6 +198,6 @@ class WeighedClassifier(Classifier):
             class_names, AutoClip(members).classifier, checked_logit_scale(encoder.model), made_of, members=members
         )
 
-    def logits(self, features: Tensor) -> Tensor:
-        """(N, D) -> (N, C)."""
-        return self.logit_scale * AutoClip(self.members).scores(features)
+    def logits_of(self, features: Tensor) -> Tensor:
+        """(N, D) of an encoder -> (N, C)."""
+        return self.logit_scale * AutoClip(self.members).scores_of(features)

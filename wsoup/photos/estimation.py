@@ -28,7 +28,7 @@ from torch import Tensor
 from torch.special import entr
 
 from wsoup.base.arguments import usual_torch
-from wsoup.base.arrays import rows
+from wsoup.base.arrays import unit_rows
 
 LOGITS_PER_BLOCK = 1 << 24
 """Logits in memory at a time (64 MiB in float32)."""
@@ -60,6 +60,8 @@ CAUTIOUS = Trust(centres=1.0, anchor=8.0)
 class Adapted:
     """logits = f W + b: adapted to a pile, or the zero-shot classifier where the guard kept it.
 
+    The bias belongs to features f of length 1. Others are normalised, with a warning, as by `wsoup.adapt`.
+
     Attributes:
         classifier: W (D, C) float32, including the logit scale.
         bias: b (C,) float32.
@@ -79,18 +81,29 @@ class Adapted:
 
     @usual_torch()
     def logits(self, features: object) -> Tensor:
-        """(N, D) -> (N, C) float32."""
-        return rows(features, name="features", size=len(self.classifier)) @ self.classifier + self.bias
+        """(N, D) L2-normalised, torch or NumPy -> (N, C) float32; MismatchError if D differs."""
+        return self.logits_of(self._checked(features))
 
     def predict_proba(self, features: object) -> Tensor:
         """(N, D) -> (N, C) float32, each row summing to 1; not calibrated."""
         return self.logits(features).softmax(dim=1)
 
+    @usual_torch()
     def predict(self, features: object) -> Tensor:
         """(N, D) -> (N,) int64, in blocks; ties go to the lowest label."""
-        x = rows(features, name="features", size=len(self.classifier))
-        answers = [self.logits(block).argmax(dim=1) for _, block in blocks(x, n_classes=len(self.bias))]
+        return self.labels_of(self._checked(features))
+
+    def logits_of(self, features: Tensor) -> Tensor:
+        """`logits` of float32 features that were checked before, so that a block of them is not checked again."""
+        return features @ self.classifier + self.bias
+
+    def labels_of(self, features: Tensor) -> Tensor:
+        """`predict` of features that were checked before, and may be memory-mapped."""
+        answers = [self.logits_of(block).argmax(dim=1) for _, block in blocks(features, n_classes=len(self.bias))]
         return torch.cat(answers)
+
+    def _checked(self, features: object) -> Tensor:
+        return unit_rows(features, name="features", size=len(self.classifier)).to(self.classifier.device)
 
 
 def calibrated(zero_shot: Adapted, *, texts: Statistics) -> Adapted:

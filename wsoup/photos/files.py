@@ -15,7 +15,7 @@ from wsoup.base.errors import DataError, MissingError
 from wsoup.datasets import listed_folder, webdataset
 from wsoup.datasets.cells import Cells
 from wsoup.datasets.containers import of_files
-from wsoup.datasets.found_files import found_below
+from wsoup.datasets.found_files import found_below, root_of
 from wsoup.datasets.left_out import in_words
 from wsoup.datasets.list_classes import class_texts
 from wsoup.datasets.lists import is_list, read_cells
@@ -124,8 +124,9 @@ def _in_list(path: Path) -> list[Photo]:
     written = cells.written or cells.columns
     others = [column for column in written if column.casefold() != "path"]
     problem = _url_problem(cells)
+    folder = _folder_of(cells, path=path)
     photos = []
-    for i, name in enumerate(_found(cells, folder=path.parent)):
+    for i, name in enumerate(_found(cells, folder=folder)):
         photo = Photo(
             name,
             columns={column: written[column][i] for column in others},
@@ -134,8 +135,18 @@ def _in_list(path: Path) -> list[Photo]:
             problem=problem if remote.names_url(name) else "",
         )
         is_file = cells.roles.path is not None and not photo.problem
-        photos.append(_located(photo, folder=path.parent) if is_file else photo)
+        photos.append(_located(photo, folder=folder) if is_file else photo)
     return photos
+
+
+def _folder_of(cells: Cells, *, path: Path) -> Path:
+    """The folder that the paths of a list are relative to: its own, or one beside that which has all of them."""
+    if os.path.exists(cells.paths[0]):
+        return path.parent  # the working folder's come before those beside
+    try:
+        return root_of(path, cells=cells)
+    except DataError:
+        return path.parent
 
 
 def _found(cells: Cells, *, folder: Path) -> Sequence[str]:

@@ -73,10 +73,10 @@ def crossings(features: Tensor, *, start: Adapted, end: Adapted) -> Tensor:
     """(N,) the share of the way at which each image's answer first changes; infinity if it never does."""
     first = torch.empty(len(features))
     for part, block in blocks(features, n_classes=len(start.bias)):
-        there = start.logits(block)
+        there = start.logits_of(block)
         answer = there.argmax(dim=1, keepdim=True)
         lead = there.gather(1, answer) - there  # of the answer over each class, at the start
-        logits = end.logits(block)
+        logits = end.logits_of(block)
         lag = logits - logits.gather(1, answer)  # of the answer behind each class, at the end
         overtaken = torch.where(lag > 0, lead / (lead + lag), math.inf)
         overtaken.scatter_(1, answer, math.inf)

@@ -1,6 +1,6 @@
 """Signs that an adapted classifier is wrong about a pile, found by a second look at its answers.
 
-Three kinds of pile end badly: photos of one class or mostly of one, which are split among names; photos of things that
+Some kinds of pile end badly: photos of one class or mostly of one, which are split among names; photos of things that
 are no class at all, which form groups of their own and get a name; and texts that do not fit, or that fit better than
 any group of photos. None needs a label to be seen.
 
@@ -8,6 +8,8 @@ any group of photos. None needs a label to be seen.
   the texts by much, one of them is wrong.
 - **Lift.** Photos that were given a class are those that its text favours: the mean log ratio of the text's
   probability there and in the whole pile.
+- **Spread.** Photos vary more along the differences of texts that tell them apart than along other directions. Random
+  texts, or those of another model, form groups of photos, too, and would name them.
 - **Agreement.** The mean image of a pile may favour a class because its text is close to all images, or because the
   class is frequent. Adaptation believes the second. Where an answer with the mean image taken off agrees, it does not
   matter which is true.
@@ -69,6 +71,29 @@ def lift(features: Tensor, *, zero_shot: Adapted, texts: Statistics, predictions
     return float(lifts.min())
 
 
+def spread(features: Tensor, *, zero_shot: Adapted, texts: Statistics) -> float:
+    """Variance of images along the differences of class texts, relative to its mean over all directions.
+
+    1 on average for texts drawn at random; a constant added to all images, or to all texts, changes nothing. Images
+    that are all the same have no variance: 1.
+
+    Args:
+        features: (N, D).
+        zero_shot: the texts' own classifier.
+        texts: statistics of its predictions.
+    """
+    differences = zero_shot.classifier - zero_shot.classifier.mean(dim=1, keepdim=True)  # (D, C)
+    mean = texts.mean.float()
+    along_texts = 0.0
+    along_all = 0.0
+    for _, block in blocks(features, n_classes=len(zero_shot.bias)):
+        centred = block - mean
+        along_texts += float((centred @ differences).square().sum(dtype=torch.float64))
+        along_all += float(centred.square().sum(dtype=torch.float64))
+    chance = float(differences.square().sum(dtype=torch.float64)) * along_all / features.shape[1]
+    return along_texts / chance if chance > 0 else 1.0
+
+
 def cost(features: Tensor, *, zero_shot: Adapted, predictions: Tensor) -> float:
     """Accuracy that other answers lose if the texts' own probabilities are right: a share of the images.
 
@@ -82,7 +107,7 @@ def cost(features: Tensor, *, zero_shot: Adapted, predictions: Tensor) -> float:
     labels = predictions.long()
     lost = 0.0
     for part, block in blocks(features, n_classes=len(zero_shot.bias)):
-        probabilities = zero_shot.logits(block).softmax(dim=1)
+        probabilities = zero_shot.logits_of(block).softmax(dim=1)
         given = probabilities.gather(1, labels[part, None])[:, 0]
         own = probabilities.amax(dim=1)
         lost += float((own - given).sum(dtype=torch.float64))

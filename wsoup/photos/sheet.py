@@ -8,6 +8,7 @@ from pathlib import Path
 
 from PIL import Image
 
+from wsoup.base.number_of import number_of
 from wsoup.disk import store
 from wsoup.disk.files import tamed
 from wsoup.images.decode import load_rgb
@@ -47,7 +48,7 @@ def write_sheet(path: Path, predictions: Sequence[Prediction], *, title: str) ->
         group = ERRORS if prediction.right is False else prediction.classes[0]
         groups.setdefault(group, []).append(prediction)
     shown_of_group = max(1, MOST_PICTURES // len(groups))
-    summary = f"{len(answered):,} photos"
+    summary = number_of(len(answered), "photo")
     labelled = [prediction for prediction in answered if prediction.right is not None]
     if labelled:
         summary += f", {share_right(labelled)} right"

@@ -26,6 +26,7 @@ from wsoup.api.images import encode_images
 from wsoup.api.model import checked_logit_scale
 from wsoup.api.soups import COMMON_WORDS, common_words
 from wsoup.base.errors import DataError, one_line
+from wsoup.base.number_of import number_of
 from wsoup.core.member import Member
 from wsoup.core.scoring import Scores
 from wsoup.core.soup import Soup
@@ -227,7 +228,7 @@ def trial(photos: LabelledPhotos, *, encoder: Encoder) -> Trial:
         usable[positions] = False
         if positions:
             listed = some([photos.paths[i] for i in positions], limit=5)
-            notes.append(one_line(f"{len(positions)} photos {why}: {listed}"))
+            notes.append(one_line(f"{number_of(len(positions), 'photo')} {why}: {listed}"))
     in_train = torch.arange(len(features)) < photos.n_train
     shown = in_train & usable
     held_out = ~in_train & usable

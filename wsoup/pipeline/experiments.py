@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from wsoup.base.errors import MismatchError, MissingError
+from wsoup.base.number_of import number_of
 from wsoup.disk import code
 from wsoup.disk.cache_folder import cache_dir
 from wsoup.disk.store import fingerprint
@@ -75,7 +76,7 @@ def run_missing(experiments: Sequence[Experiment]) -> None:
         )
     listed = ", ".join(experiment.about for experiment in missing)
     together = duration(sum(experiment.hours for experiment in missing))
-    n_runs = "1 run" if len(missing) == 1 else f"{len(missing)} runs"
+    n_runs = number_of(len(missing), "run")
     print(
         f"{n_runs} to come ({listed}): at most {together} on this machine, to a factor of two (`wsoup plan` "
         "estimates a run)",

@@ -15,6 +15,7 @@ from wsoup.evaluate.params import EvaluateParams, LandscapeParams, ReportParams
 from wsoup.evaluate.rows import SIMPLE, judged_soups
 from wsoup.finetune.params import FinetuneParams
 from wsoup.finetune.tune_params import SoftDescriptorsTune
+from wsoup.finetune.untrained import untrained
 from wsoup.heads.params import Heads
 from wsoup.params.inputs import Datasets, EmbedParams, EncoderParams, FewshotParams
 from wsoup.params.section import Name, Section, Seeds, load, parse
@@ -166,6 +167,12 @@ class Params(Section):
                     f"landscape.methods: {name!r} is not a method with tune.kind soft_descriptors, members: 1 and "
                     "prompt_tokens: 0; the plane is of one soft descriptor"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _all_that_is_tuned_is_trained(self) -> Params:
+        for problem in untrained(self.finetune, shots=self.fewshot.shots):
+            raise ValueError(problem)
         return self
 
     @model_validator(mode="after")

@@ -1,18 +1,18 @@
 """What `wsoup compare` prints of two revisions: whether an edit helped, the rows it feeds, the others in a line."""
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from wsoup.base.errors import MissingError
+from wsoup.base.errors import MissingError, ParamsError
 from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.right import all_seeds
-from wsoup.paper.settings import flat
+from wsoup.params.graph import DVC_YAML
 from wsoup.params.reading import parse_yaml, read_yaml
 from wsoup.report.changes import CONFIDENCE, Change, changes
+from wsoup.report.edits import changed_params, edited, edited_since, in_words
 from wsoup.report.fed import FedRow, fed_rows
-from wsoup.report.load import recorded
-from wsoup.report.one_sided import GONE, NEW, on_places, one_sided_line, others_on_one_side, rows_of_one
+from wsoup.report.one_sided import GONE, NEW, on_places, one_sided_line, others_on_one_side, rows_of_one, what_one_has
 from wsoup.report.others import changes_of_others, others_in_lines
 from wsoup.report.pairs import key_before, renamed_keys
 from wsoup.report.record import FILE, Record
@@ -36,7 +36,7 @@ def compare(first: str = "HEAD", second: str = WORKSPACE, *, root: Path = Path()
     before = Revision(first, root=root)
     after = Revision(second, root=root)
     edits = changed_params(before.record.params, after.record.params)
-    params = _sentences(edits)
+    params = in_words(edits)
     renamed = renamed_keys(before, after)
     new = rows_of_one(after, before, renamed=renamed)
     gone = rows_of_one(before, after, renamed=renamed)
@@ -53,13 +53,18 @@ def compare(first: str = "HEAD", second: str = WORKSPACE, *, root: Path = Path()
         fed, new, gone = fed[:most], new[:most], gone[:most]
     shown = _changes_of(fed, before=before, after=after)
     others = changes_of_others(before, after, shown={row.key for row in fed})
-    lines = [*not_run]
+    on_one_side = what_one_has(before, after, new=new, gone=gone, renamed=renamed)
     if (new or gone) and not shown:
-        lines += textwrap.wrap(_one_sided_conclusion(new, gone), width=WIDTH)
+        conclusion = f"No row of both runs depends on the edit; {on_one_side}."
     else:
-        lines += textwrap.wrap(_conclusion(shown, others=others), width=WIDTH)
-    lines += caveats
-    lines += _all_of("params", params or ["the same in both"], width=width)
+        conclusion = _conclusion(shown, others=others, on_one_side=on_one_side)
+    title = "params"
+    if not_run:
+        # Else what both runs have would seem to be what the edit did.
+        conclusion = f"Without that edit: {conclusion[0].lower()}{conclusion[1:]}"
+        title = "params without that edit"
+    lines = [*not_run, *textwrap.wrap(conclusion, width=WIDTH), *caveats]
+    lines += _all_of(title, params or ["the same in both"], width=width)
     lines.append(_header())
     for change, title in shown:
         lines.append(_line(change, title=title))
@@ -105,46 +110,12 @@ def _members(old: Record, new: Record, *, width: int) -> list[str]:
     return lines
 
 
-def changed_params(before: Mapping[str, object], after: Mapping[str, object]) -> dict[str, tuple[object, object]]:
-    """Every dotted key whose value differs, with both values; ``-`` where a side lacks it."""
-    old = flat(before)
-    new = flat(after)
-    changed = {}
-    for key in {**old, **new}:
-        was = old.get(key, "-")
-        now = new.get(key, "-")
-        if was != now:
-            changed[key] = (was, now)
-    return changed
-
-
-def _sentences(edits: Mapping[str, tuple[object, object]]) -> list[str]:
-    """``soups.word.k0 250 -> 50`` for every edited key."""
-    return [f"{key} {_short(was)} -> {_short(now)}" for key, (was, now) in edits.items()]
-
-
 def _all_of(title: str, items: Sequence[str], *, width: int) -> list[str]:
     """Some texts on one line, or on a line each if they are too long for it: none is left out."""
     line = f"{title}: {', '.join(items)}"
     if len(line) <= width:
         return [line]
     return [f"{title}:", *(f"  {item}" for item in items)]
-
-
-def _short(value: object) -> str:
-    text = value if isinstance(value, str) else repr(value)
-    if len(text) <= 24:
-        return text
-    return f"{text[:21]}..."
-
-
-def edited(record: Record, *, root: Path) -> list[str]:
-    """A line if params.yaml has changed since a record was written."""
-    changed = _since(record, sections=read_yaml(root / "params.yaml"))
-    if not changed:
-        return []
-    title = "params.yaml has changed since (run `dvc repro`)"
-    return [one_line_of(title, changed, width=WIDTH)]
 
 
 def uncommitted(record: Record, *, root: Path) -> list[str]:
@@ -164,19 +135,14 @@ def uncommitted(record: Record, *, root: Path) -> list[str]:
     ]
 
 
-def _since(record: Record, *, sections: Mapping[str, object]) -> list[str]:
-    """What differs in `sections` of params.yaml from those that a record is of."""
-    now = {name: section for name, section in recorded(sections).items() if name in record.params}
-    return _sentences(changed_params(record.params, now))
-
-
 def _caveats(before: Revision, after: Revision) -> list[str]:
     """What a reader must know of the figures: another machine's, other images, a commit of other params."""
     lines = []
     if before.commit is not None and (PRETRAINED, all_seeds(before.record.soup)) not in before.right:
-        lines.append(
-            f"{before.name} holds another machine's figures (DVC has no results of it here); commit a run of your own"
-        )
+        held = ", ".join(sorted({key.variant for key in before.right}))
+        # A head's right images may be the same on both machines, and are then in the cache.
+        of_it = f"of its results only those of {held}" if held else "no results of it"
+        lines.append(f"{before.name} holds another machine's figures (DVC has {of_it} here); commit a run of your own")
     old = _datasets(before)
     new = _datasets(after)
     other = [name for name, dataset in old.items() if new.get(name, dataset) != dataset]
@@ -189,24 +155,37 @@ def _caveats(before: Revision, after: Revision) -> list[str]:
 
 
 def _not_run(before: Revision, after: Revision) -> list[str]:
-    """A line if the workspace's params.yaml was edited after the run that is compared."""
+    """Lines if the workspace's params.yaml was edited after the run that is compared, or its dvc.yaml is broken."""
     for revision in (before, after):
         if revision.commit is None:
-            return edited(revision.record, root=revision.root)
+            return [*_broken(revision.root / DVC_YAML), *edited(revision.record, root=revision.root)]
+    return []
+
+
+def _broken(dvc_yaml: Path) -> list[str]:
+    """A line if a dvc.yaml is not YAML: no edit would run."""
+    if not dvc_yaml.exists():
+        return []
+    try:
+        read_yaml(dvc_yaml)
+    except ParamsError as error:
+        return textwrap.wrap(f"Nothing can run: {error}", width=WIDTH)
     return []
 
 
 def _committed_without_a_run(revision: Revision) -> list[str]:
-    """A line if a commit holds an edited params.yaml and the results of the params before."""
+    """Lines if a commit holds a params.yaml that is edited, or broken, and the results of the params before."""
+    origin = f"params.yaml of {revision.name}"
     try:
         text = revision.text(Path("params.yaml"))
     except MissingError:
         return []  # a commit may have reports/ alone
-    changed = _since(revision.record, sections=parse_yaml(text, origin=f"params.yaml of {revision.name}"))
-    if not changed:
-        return []
+    try:
+        sections = parse_yaml(text, origin=origin)
+    except ParamsError as error:
+        return textwrap.wrap(str(error), width=WIDTH)
     title = f"results of {revision.name} are of other params than its params.yaml"
-    return [one_line_of(title, changed, width=WIDTH)]
+    return edited_since(revision.record, sections=sections, origin=origin, title=title)
 
 
 def _datasets(revision: Revision) -> dict[str, TestImages]:
@@ -218,21 +197,14 @@ def _datasets(revision: Revision) -> dict[str, TestImages]:
     return datasets
 
 
-def _one_sided_conclusion(new: Sequence[FedRow], gone: Sequence[FedRow]) -> str:
-    """Which rows came and went, where no row that both runs have depends on the edit."""
-    parts = []
-    for what, rows in ((NEW, new), (GONE, gone)):
-        if rows:
-            parts.append(f"{what}: {', '.join(row.title for row in rows)}")
-    return f"No row of both runs depends on the edit; {'; '.join(parts)}."
-
-
-def _conclusion(shown: Sequence[tuple[Change, str]], *, others: Sequence[Change]) -> str:
-    """Whether it helped: the rows that are shown first, and whether anything changed at all."""
+def _conclusion(shown: Sequence[tuple[Change, str]], *, others: Sequence[Change], on_one_side: str) -> str:
+    """Whether it helped: the rows that are shown first, whether anything changed at all, and what one run alone has."""
     if not shown:
         return "Nothing to compare: the runs share none of these rows on the same test images."
     all_changes = [*(change for change, _ in shown), *others]
     if all(change.identical for change in all_changes):
+        if on_one_side:
+            return f"No row of both runs changed; {on_one_side}."
         if all(change.by_image for change, _ in shown):
             return "The runs are identical: the same images are right, and no count differs."
         return "The runs are identical as far as counts show: none differs."

@@ -41,6 +41,47 @@ def rows_of_one(one: Revision, other: Revision, *, renamed: Collection[RowKey]) 
     return rows
 
 
+def what_one_has(
+    before: Revision,
+    after: Revision,
+    *,
+    new: Sequence[FedRow],
+    gone: Sequence[FedRow],
+    renamed: Collection[RowKey],
+) -> str:
+    """Rows, datasets and seeds that one run alone has: ``new: word soup; gone: seed 3``; "" if there are none.
+
+    Args:
+        before, after: the runs.
+        new, gone: the rows that are shown, to be named by their titles.
+        renamed: rows that are compared under another name.
+    """
+    parts = []
+    for what, rows, one, other in ((NEW, new, after, before), (GONE, gone, before, after)):
+        names = [row.title for row in rows]
+        if not names and one.counts.keys() - other.counts.keys() - {*renamed}:
+            names.append("rows")
+        common = one.counts.keys() & other.counts.keys()
+        for word, of_one, of_other in (
+            ("dataset", _datasets(one, common), _datasets(other, common)),
+            ("seed", _seeds(one, common), _seeds(other, common)),
+        ):
+            names += [f"{word} {each}" for each in sorted(of_one - of_other)]
+        if names:
+            parts.append(f"{what}: {', '.join(names)}")
+    return "; ".join(parts)
+
+
+def _datasets(revision: Revision, rows: Collection[RowKey]) -> set[str]:
+    """Names of the datasets that some rows have."""
+    return {dataset.name for key in rows for dataset in revision.counts[key]}
+
+
+def _seeds(revision: Revision, rows: Collection[RowKey]) -> set[int]:
+    """The seeds that some rows have."""
+    return {seed for key in rows for by_seed in revision.counts[key].values() for seed in by_seed}
+
+
 def on_places(rows: Sequence[FedRow], *, at: Revision, what: str) -> list[OneSided]:
     """Rows at the revision that has them, on source, XD and DG."""
     places = []

@@ -16,6 +16,7 @@ import jinja2
 import yaml
 
 from wsoup import __version__
+from wsoup.base.number_of import number_of
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts, tamed
 from wsoup.report.answer import RunAnswer
@@ -119,7 +120,7 @@ def _facts(record: Record, *, root: Path) -> dict[str, str]:
         "Images": images,
         "Datasets": "; ".join(parts),
         "Encoder": encoder(record),
-        "Selected on": f"{shots} labelled images of each class, seeds {', '.join(map(str, seeds))}",
+        "Selected on": f"{number_of(shots, 'labelled image')} of each class, seeds {', '.join(map(str, seeds))}",
         "Run": _which(root),
     }
 
@@ -143,7 +144,7 @@ def _soup(record: Record) -> str:
     """What the list of the soup's texts is."""
     n_texts = len(record.members)
     first = f" (the first {MEMBERS_SHOWN})" if n_texts > MEMBERS_SHOWN else ""
-    return f"The {soup_title(record.soup)} has {n_texts} texts with the members of all seeds{first}:"
+    return f"The {soup_title(record.soup)} has {number_of(n_texts, 'text')} with the members of all seeds{first}:"
 
 
 def _sentences(run: FinishedRun) -> list[tuple[str, str, str]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from wsoup.base.number_of import number_of
 from wsoup.report.record import Record
 from wsoup.report.results import ROLES
 
@@ -40,7 +41,7 @@ def test_images(images: Mapping[str, int]) -> str:
     """``2,384 test images``; older records do not know their number."""
     if not images:
         return "test images"
-    return f"{sum(images.values()):,} test images"
+    return number_of(sum(images.values()), "test image")
 
 
 def encoder(record: Record) -> str:

@@ -31,6 +31,7 @@ class Record(BaseModel):
 
     Attributes:
         answer: sentences of `wsoup results`, one string for each part.
+        intervals: what their intervals are; "" in older records.
         accuracy: per cent of the rows below them, in order: {row, source, xd, dg}; empty in older records.
         searched: the same of all other soups, with verdicts over the class name; empty in older records, and where the
             question is not which row to use.
@@ -44,6 +45,7 @@ class Record(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     answer: list[str]
+    intervals: str = ""
     accuracy: list[dict[str, str | float]] = []
     searched: list[dict[str, str | float]] = []
     params: dict[str, Any]

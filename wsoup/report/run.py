@@ -27,7 +27,7 @@ from wsoup.report.record import PAGE, Record, is_page
 from wsoup.report.results import Results
 from wsoup.report.row_metrics import row_metrics
 from wsoup.report.selected import selected_rates
-from wsoup.report.sentences import record_accuracy, record_searched, record_sentences
+from wsoup.report.sentences import about_intervals, record_accuracy, record_searched, record_sentences
 from wsoup.report.single_texts import single_texts
 from wsoup.report.tables import Table, TableCells
 from wsoup.report.verdict_table import verdict_table
@@ -52,6 +52,7 @@ class FinishedRun:
             members += [member.text for member in soup.members]
         return Record(
             answer=record_sentences(self.judged),
+            intervals=about_intervals(self.judged),
             accuracy=record_accuracy(self.judged),
             searched=record_searched(self.judged) if self.params.report.question == "photos" else [],
             params=self.sections,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from wsoup.evaluate.row_key import row_in_mode
 from wsoup.evaluate.rows import CLASS_NAME, row_name
 from wsoup.paper import tables as paper
-from wsoup.report.answer import PlaceAnswer, RunAnswer
+from wsoup.report.answer import BESIDE, SOUP_FIRST, PlaceAnswer, RunAnswer
 from wsoup.report.labels import soup_title
 from wsoup.report.results import PLACES
 from wsoup.statistics.words import ahead, in_short, signed, worded
@@ -126,6 +126,29 @@ def record_sentences(judged: RunAnswer) -> list[str]:
         else:
             sentences.append(text)
     return sentences
+
+
+def about_intervals(judged: RunAnswer) -> str:
+    """What the answer's intervals are: for how many comparisons they are corrected, on the place with most of them."""
+    first = 0
+    beside = 0
+    for place in judged.answers.values():
+        for (row, other), gain in place.gains.items():
+            competes = place.advice is not None and row != "finetuned"
+            if competes or (row, other) in SOUP_FIRST:
+                first = max(first, gain.together)
+            elif (row, other) in BESIDE:
+                beside = max(beside, gain.together)
+    asks_which = any(place.advice for place in judged.answers.values())
+    counted = f"{first} {'with the class name' if asks_which else 'of the soup'}"
+    if beside:
+        counted += f", {beside} of the {'finetuned method' if asks_which else 'other rows'}"
+    if judged.without is not None:
+        counted += ", 1 of the method over itself without a soup"
+    return (
+        f"Intervals: {judged.confidence:.0%}, corrected (Holm) for the comparisons on a place: {counted}; more of "
+        "them, such as another head's, widen them."
+    )
 
 
 def record_accuracy(judged: RunAnswer) -> list[dict[str, str | float]]:

@@ -3,12 +3,14 @@
 from wsoup.report.answer import RunAnswer
 from wsoup.report.labels import soup_title
 from wsoup.report.results import PLACES
+from wsoup.report.sentences import about_intervals
 from wsoup.report.tables import Table, TableCells, interval_of
 from wsoup.report.verdict import NO_GAIN, RIVALS, SoupVerdict
 from wsoup.statistics.noise import Verdict
 from wsoup.statistics.words import worded
 
 OTHERS = "other datasets"
+TOGETHER = "compared together"
 TOO_FEW = "too few datasets"
 COLUMNS = (
     "soup",
@@ -19,6 +21,7 @@ COLUMNS = (
     "high",
     "verdict",
     "p",
+    TOGETHER,
     "depends on",
     "low, other datasets",
     "high, other datasets",
@@ -34,7 +37,8 @@ def verdict_table(judged: RunAnswer) -> Table:
     rows = _answers_rows(judged)
     for comparison in judged.comparisons:
         rows.append(_soups_row(comparison, judged=judged))
-    return Table("verdict", "Is it more than noise?", columns=COLUMNS, rows=rows, notes=_notes(judged))
+    notes = [*_notes(judged), f"{TOGETHER}: for how many comparisons p and the interval are corrected."]
+    return Table("verdict", "Is it more than noise?", columns=COLUMNS, rows=rows, notes=notes)
 
 
 def by_question(judged: RunAnswer) -> list[Table]:
@@ -93,7 +97,7 @@ def _title(soup: str, *, judged: RunAnswer) -> str:
 
 def _cells(verdict: Verdict) -> dict[str, object]:
     cells: dict[str, object] = {"gain": verdict.mean, "low": verdict.low, "high": verdict.high, "p": verdict.p}
-    return cells | {"verdict": verdict.word, WORDED: worded(verdict)}
+    return cells | {"verdict": verdict.word, WORDED: worded(verdict), TOGETHER: verdict.together}
 
 
 def _over_datasets(verdict: Verdict | None) -> dict[str, object]:
@@ -119,6 +123,7 @@ def _notes(judged: RunAnswer) -> list[str]:
         f"The answer's lines come first: the {soup} that this run is about (report.soup), with the members of all "
         "seeds together, and what stands beside it. On each place its own comparisons are corrected together (Holm), "
         "and so are the others.",
+        about_intervals(judged),
         "All other lines are means over seeds; their p and intervals are corrected (Holm) for the rivals of one soup "
         "on one place.",
         f"The {soup} is judged as a {judged.mode.replace('_', ' ')}.",

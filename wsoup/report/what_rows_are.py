@@ -1,5 +1,6 @@
 """What the rows of the page's first table are, in a few words beside their names."""
 
+from wsoup.base.number_of import number_of
 from wsoup.evaluate.rows import CLASS_NAME, OWN_TEMPLATES, TEMPLATES
 from wsoup.finetune.params import MethodParams
 from wsoup.report.labels import soup_title
@@ -86,4 +87,4 @@ def about_weights(way: str) -> str:
 
 def about_head(*, shots: int) -> str:
     """What a head has seen."""
-    return f"from {shots} labelled images a class; these classes only"
+    return f"from {number_of(shots, 'labelled image')} a class; these classes only"

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from wsoup.base.number_of import number_of
 from wsoup.statistics.noise import Verdict, compare_images, judge
 from wsoup.statistics.words import get_or_gets, in_words, is_or_are, magnitude
 
@@ -117,7 +118,9 @@ def _advise_in_turn(
     decided = advise(in_turn, n_classes=n_classes, confidence=confidence)
     n_held_out = _n_images(rows[decided.use])
     n_labelled = _n_images(in_turn[decided.use])
-    judged_on = f"Only {n_held_out} photos are held out, so this is judged on {n_labelled} labelled photos in turn."
+    judged_on = (
+        f"With only {number_of(n_held_out, 'photo')} held out, this is judged on {n_labelled} labelled photos in turn."
+    )
     doubt = _doubt(in_turn, use=decided.use, accuracy=decided.accuracy, confidence=confidence)
     parts = [decided.sentence, judged_on]
     if doubt:

@@ -92,6 +92,7 @@ class Verdict:
         p: of no difference, corrected for the number of comparisons (Holm).
         level: the significance level that Holm's correction gives this comparison; its interval has the same.
         word: better, worse or noise, by p.
+        together: the number of comparisons that the correction is for, this one included.
     """
 
     mean: float
@@ -100,6 +101,7 @@ class Verdict:
     p: float
     level: float
     word: str
+    together: int = 1
 
     @property
     def sure(self) -> bool:
@@ -137,7 +139,7 @@ def judge(estimates: Sequence[Estimate], *, confidence: float) -> list[Verdict]:
         # With few images Student's interval may leave the range of a difference between two percentages.
         low = max(-100.0, low)
         high = min(100.0, high)
-        verdicts.append(Verdict(estimate.mean, low, high, p=p, level=level, word=word))
+        verdicts.append(Verdict(estimate.mean, low, high, p=p, level=level, word=word, together=n))
     return verdicts
 
 

@@ -11,6 +11,8 @@ from wsoup.params.inputs import EncoderParams
 
 SETTINGS = {"image_mean": "mean", "image_std": "std", "interpolation": "interpolation"}
 """Keys of section `encoder` -> keys of an encoder's preprocessing."""
+TOY = Path("data/toy/encoder/toy-clip.safetensors")
+"""Weights of the toy world, wherever its folder lies."""
 
 
 def unstated(params: EncoderParams, preprocessing: Mapping[str, Any]) -> str:
@@ -21,7 +23,7 @@ def unstated(params: EncoderParams, preprocessing: Mapping[str, Any]) -> str:
         preprocessing: what the model is used with (`Encoder.preprocessing`).
     """
     stated = _beside(params)
-    if stated is None:
+    if stated is None or _is_the_toy_worlds(params):
         return ""
     keys = [key for key, name in SETTINGS.items() if getattr(params, key) is None and name not in stated]
     if not keys:
@@ -33,6 +35,11 @@ def unstated(params: EncoderParams, preprocessing: Mapping[str, Any]) -> str:
         f"own; if it was trained with others, it gets fewer images right: state them ({options}, or in params.yaml "
         f"{', '.join(f'encoder.{key}' for key in keys)})"
     )
+
+
+def _is_the_toy_worlds(params: EncoderParams) -> bool:
+    """Whether a model is the toy world's, which is trained with open_clip's defaults (data/toy/pretrain.py)."""
+    return params.weights_file is not None and params.weights_file.parts[-len(TOY.parts) :] == TOY.parts
 
 
 def _beside(params: EncoderParams) -> Mapping[str, Any] | None:

@@ -18,6 +18,7 @@ from wsoup.base import remote
 from wsoup.base.class_names import shared_names
 from wsoup.base.errors import DataError, WsoupError
 from wsoup.base.folder_names import key
+from wsoup.base.number_of import number_of
 from wsoup.base.templates import oddity
 from wsoup.datasets import digests, manifest, paper
 from wsoup.datasets.copies import OF_PAPER, mistakes
@@ -127,7 +128,8 @@ def _facts(name: str, listing: Listing, *, section: DatasetParams, table: pa.Tab
     if n_train:
         train = f"{n_train:,} of {len(listing.split('train').labels):,} training images, "
     shown = some(class_names, limit=8)
-    yield f"{section.role}: {len(class_names):,} classes, {train}{n_test:,} test images; classes {shown}"
+    counted = f"{number_of(len(class_names), 'class')}, {train}{number_of(n_test, 'test image')}"
+    yield f"{section.role}: {counted}; classes {shown}"
     of_paper = ""
     if section.layout.startswith("coop"):
         comparable, reason = paper.comparable(
@@ -152,7 +154,7 @@ def _file_faults(listing: Listing, *, paths: list[str]) -> list[str]:
     empty = [path for path, size in zip(paths, stamps[:, 0].tolist(), strict=True) if size == 0]
     if not empty:
         return []
-    return [f"{len(empty):,} images are empty (0 bytes): {some(empty)}; replace or remove them"]
+    return [f"{number_of(len(empty), 'image')} of 0 bytes: {some(empty)}; replace or remove them"]
 
 
 def _undecodable(listing: Listing, *, paths: list[str]) -> list[str]:
@@ -171,7 +173,7 @@ def _undecodable(listing: Listing, *, paths: list[str]) -> list[str]:
     shown = reasons[:SHOWN_UNREADABLE]
     n_more = len(reasons) - len(shown)
     if n_more:
-        shown.append(f"... and {n_more:,} more images cannot be decoded")
+        shown.append(f"... and {number_of(n_more, 'more image')} that cannot be decoded")
     return shown
 
 
