@@ -32,6 +32,7 @@ HEAVY += ["ruamel.yaml", "dulwich.ignore", "dulwich.worktree", "scmrepo.git", "d
 HEAVY += ["dvc._debug", "dvc.data_cloud", "dvc.lock", "dvc.rwlock", "dvc.utils.strictyaml", "dvc.repo.open_repo"]
 HEAVY += [f"dvc.repo.{part}" for part in ("artifacts", "datasets", "graph", "index", "metrics.diff", "params.show")]
 HEAVY += [f"dvc.repo.{part}" for part in ("plots", "reproduce", "stage", "trie")]
+HEAVY += [f"wsoup.{part}" for part in ("evaluate.evaluation", "finetune.selection", "pipeline.stage", "report.page")]
 FORKING = multiprocessing.get_context("forkserver")
 FORKING.set_forkserver_preload(HEAVY)
 PATIENCE = 120.0
@@ -162,8 +163,9 @@ def _run(
         os.dup2(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOCTTY), stream)
         os.set_inheritable(stream, True)
     sys.stdout, sys.stderr = (open(stream, "w", buffering=1, closefd=False) for stream in (1, 2))  # noqa: SIM115
-    for name in [name for name in sys.modules if name.partition(".")[0] in ("wsoup", "stages")]:
-        del sys.modules[name]
+    if Path(root) != ROOT:  # its code may be another
+        for name in [name for name in sys.modules if name.partition(".")[0] == "wsoup"]:
+            del sys.modules[name]
     sys.path.insert(0, root)
     sys.argv = ["-m", *arguments]
     if module == "stages":

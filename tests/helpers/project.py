@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import importlib.util
 import json
 import os
@@ -11,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from py_compile import PycInvalidationMode
 from types import ModuleType
 
 import yaml
@@ -118,6 +120,17 @@ def copy_pipeline(folder: Path) -> None:
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)
     for name in ("dvc.yaml", ".dvcignore", ".gitignore"):
         shutil.copy(ROOT / name, folder / name)
+    compile_code(folder)
+
+
+def compile_code(folder: Path) -> None:
+    """Compile the code once for all processes that run here or in a copy of the folder.
+
+    A file is compiled again if its bytes differ. Python compares sizes, and times in whole seconds, so it could miss an
+    edit that is undone at once.
+    """
+    for name in ("stages", "wsoup"):
+        compileall.compile_dir(folder / name, quiet=1, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
 
 
 class Project:
