@@ -62,7 +62,7 @@ OPTIONS_OF_OTHERS = {
     "dvc": "--drop --name --only-changed --queue --set-param --single-item --targets --temp",
     "pip, ruff": "--fix --force-reinstall",
     "pytest and benchmarks, here": "--authors --cache --cone --draws --even --first --information --mixed --no-rivals "
-    "--odd --precision --rivals --target",
+    "--odd --precision --random --rivals --target",
     "SLURM, Ray, docker": "--address --cpus --cpus-per-task --exclusive --gpus-per-node --head --include-dashboard "
     "--min-nodes --nodes --ntasks-per-node --num-cpus --num-gpus --port",
     "CLIP_benchmark, the authors' scripts": "--custom_template_file --score_averaging",
