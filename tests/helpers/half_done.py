@@ -150,10 +150,12 @@ class Uses:
     Attributes:
         imported: (module, name) -> as what.
         by_part: names that each statement at the top of the file loads, and dotted ones, by what it defines.
+        loaded: all of these names.
     """
 
     imported: dict[tuple[str, str], str]
     by_part: list[tuple[str, set[str]]]
+    loaded: set[str]
 
 
 @cache
@@ -163,7 +165,7 @@ def uses() -> dict[Path, Uses]:
     for path, tree in trees().items():
         imported = dict(imports_of(tree))
         by_part = [(getattr(part, "name", ""), set(_loaded(part))) for part in tree.body]
-        of_files[path] = Uses(imported, by_part)
+        of_files[path] = Uses(imported, by_part, loaded=set().union(*(names for _, names in by_part)))
     return of_files
 
 
@@ -180,11 +182,14 @@ def is_used(path: Path, name: str) -> bool:
     module = ".".join(path.with_suffix("").parts)
     package, _, stem = module.rpartition(".")
     for other, file in uses().items():
+        is_own = other == path
         spelled = {file.imported.get((module, name)), f"{file.imported.get((package, stem))}.{name}"}
-        if other == path:
+        if is_own:
             spelled.add(name)
+        if spelled.isdisjoint(file.loaded):
+            continue  # as nearly every file, of whose parts none needs a look
         for defined, loaded in file.by_part:
-            if spelled & loaded and not (other == path and defined == name):
+            if spelled & loaded and not (is_own and defined == name):
                 return True
     return False
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import get_args
 
@@ -31,14 +32,15 @@ def modules() -> list[Path]:
     return sorted(path.relative_to(ROOT) for path in (ROOT / "wsoup").rglob("*.py"))
 
 
-def named_modules(path: Path) -> set[Path]:
+@cache
+def named_modules(path: Path) -> frozenset[Path]:
     """Modules of wsoup in a file's imports, also in those for type checkers alone."""
     names = set()
     for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module:
             names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
     files = {Path(name.replace(".", "/")).with_suffix(".py") for name in names if name.startswith("wsoup.")}
-    return {file for file in files if (ROOT / file).is_file()}
+    return frozenset(file for file in files if (ROOT / file).is_file())
 
 
 def all_imports(path: Path) -> set[Path]:
@@ -58,14 +60,18 @@ def stages() -> dict[str, dict]:
 
 def without_type_checking(node: ast.AST) -> Iterator[ast.AST]:
     """As `ast.walk`, without what stands under `if TYPE_CHECKING`."""
-    yield node
-    for part in ast.iter_child_nodes(node):
-        if isinstance(part, ast.If) and ast.unparse(part.test) == "TYPE_CHECKING":
-            part.body = []
-        yield from without_type_checking(part)
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for part in ast.iter_child_nodes(node):
+            if isinstance(part, ast.If) and ast.unparse(part.test) == "TYPE_CHECKING":
+                part.body = []
+            waiting.append(part)
 
 
-def imported_packages(path: Path) -> set[str]:
+@cache  # several tests ask it of every module
+def imported_packages(path: Path) -> frozenset[str]:
     """Top-level packages that a file imports."""
     names = set()
     for node in without_type_checking(ast.parse((ROOT / path).read_text(encoding="utf-8"))):
@@ -73,7 +79,7 @@ def imported_packages(path: Path) -> set[str]:
             names |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             names.add(node.module.split(".")[0])
-    return names
+    return frozenset(names)
 
 
 def test_a_module_imports_only_from_rooms_above():
