@@ -248,8 +248,8 @@ def test_a_line_says_for_how_many_comparisons_intervals_are_corrected(tmp_path):
     assert (narrow.together, wide.together) == (2, 4)
     assert narrow.high - narrow.low < wide.high - wide.low
     assert [about_intervals(judged) for judged in (alone, beside)] == [
-        f"Intervals: 95%, corrected (Holm) for the comparisons on a place: 1 of the soup, {n} of the other rows; more "
-        "of them, such as another head's, widen them."
+        f"Intervals: 95%, corrected (Holm) for the comparisons on a place: 1 of the soup, {n} of the other rows. "
+        "Each further one, such as another head's, widens them."
         for n in (2, 4)
     ]
     shown = {(row["soup"], row["over"], row["on"]): row["compared together"] for row in verdict_table(beside).rows}

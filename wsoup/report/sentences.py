@@ -146,8 +146,8 @@ def about_intervals(judged: RunAnswer) -> str:
     if judged.without is not None:
         counted += ", 1 of the method over itself without a soup"
     return (
-        f"Intervals: {judged.confidence:.0%}, corrected (Holm) for the comparisons on a place: {counted}; more of "
-        "them, such as another head's, widen them."
+        f"Intervals: {judged.confidence:.0%}, corrected (Holm) for the comparisons on a place: {counted}. "
+        "Each further one, such as another head's, widens them."
     )
 
 
