@@ -25,7 +25,8 @@ from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-HEAVY = ["pytest", "torch", "torch.utils.flop_counter", "open_clip", "torchvision", "pyarrow.dataset", "zarr"]
+HEAVY = ["wsoup.towers.library"]  # first: who imports torchvision decides whether torch's compiler comes along
+HEAVY += ["pytest", "torch", "torch.utils.flop_counter", "open_clip", "torchvision", "pyarrow.dataset", "zarr"]
 HEAVY += ["pyarrow.parquet", "numpy.ma", "pydantic.dataclasses", "pydantic.type_adapter", "typer", "rich.console"]
 HEAVY += ["safetensors.numpy", "safetensors.torch", "networkx", "configobj", "platformdirs.unix", "psutil", "pyparsing"]
 HEAVY += ["ruamel.yaml", "dulwich.ignore", "dulwich.worktree", "scmrepo.git", "dvc_render.vega", "dvc.cli.parser"]
