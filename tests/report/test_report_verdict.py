@@ -265,8 +265,8 @@ def test_the_line_on_intervals_of_rows_that_compete(tmp_path):
         write_head(tmp_path, name, chance=0.8)
     method = {"methods": {"coop_diverse": "word"}, "method": "coop_diverse"}
     for about, counted in (
-        ({}, "3 with the class name; more"),
-        (method, "3 with the class name, 4 of the finetuned method; more"),
+        ({}, "3 with the class name. Each"),
+        (method, "3 with the class name, 4 of the finetuned method. Each"),
     ):
         assert counted in about_intervals(judge(tmp_path, heads=["means", "ridge"], question="photos", **about))
 
@@ -355,7 +355,7 @@ def test_a_method_is_compared_with_the_same_without_soup_where_both_are_run(tmp_
     for role, place in judgement.answers.items():
         others = {pair: gain for pair, gain in place.gains.items() if pair != ("finetuned", "without")}
         assert others == alone.answers[role].gains, "it widens no other interval"
-    assert ", 2 of the other rows, 1 of the method over itself without a soup; more" in about_intervals(judgement)
+    assert ", 2 of the other rows, 1 of the method over itself without a soup. Each" in about_intervals(judgement)
     assert metrics(judgement) == metrics(alone)
 
 
