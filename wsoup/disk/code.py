@@ -219,6 +219,7 @@ def digest(files: Iterable[Path]) -> str:
     return syntax.short_digest("".join(lines))
 
 
+@cache  # of paths, which are slow to compare: digests of all stages ask for the names of 250 files 3,500 times
 def _name(file: Path) -> str:
     """The path of a module below `ROOT`, or a script and its folder: a project that is moved keeps its work."""
     if file.is_relative_to(ROOT / "wsoup"):
