@@ -144,6 +144,7 @@ def first_run(shared: Path, tiny_encoder_files: dict[str, str]) -> Project:
             ran = first.repro()
             assert {"prepare@photo", "embed_train", "score@words", "soup@word", "finetune@ce", "report"} <= ran
             first.commit("first run")
+            first.git("gc", "--quiet")  # one file instead of 600, for the copies
             (shared / "project.done").touch()
     return Project.at(shared / "project")
 

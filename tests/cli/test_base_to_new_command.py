@@ -6,10 +6,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-import yaml
 from processes import ROOT
 from project import miniature_params, write_miniature, write_params
 from run_cli import run
+from yaml_in_c import safe_load
 
 
 @pytest.fixture
@@ -61,4 +61,4 @@ def test_the_page_of_an_earlier_call_is_replaced(folder, tiny_encoder_files):
     write_params(folder, params | {"datasets": {name: params["datasets"][name] for name in ("photo", "dim")}})
     _, _, errors = run("base-to-new", "--datasets", "dim")
     assert "exists already" not in errors
-    assert yaml.safe_load((folder / "params.yaml").read_text())["source"] == "photo", "params.yaml stays"
+    assert safe_load((folder / "params.yaml").read_text())["source"] == "photo", "params.yaml stays"

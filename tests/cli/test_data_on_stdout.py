@@ -17,6 +17,7 @@ import yaml
 from processes import ROOT, run_code
 from run_cli import run
 from small_world import COLOURS, write_image_folder
+from yaml_in_c import safe_load
 
 from wsoup.runtime.terminal import printing_to_stderr
 
@@ -85,7 +86,7 @@ CASES = {
         ["profile", "own", "--images", "photo"],
         ("wsoup.pipeline.profiles.own", "own"),
         "# yaml-language-server: $schema=data/params.schema.json",
-        yaml.safe_load,
+        safe_load,
     ),
 }
 
@@ -94,7 +95,7 @@ CASES = {
 def world(in_tmp: Path, tiny_encoder_files: dict[str, str]) -> Path:
     write_image_folder(Path("photo"), splits={"train": 2, "test": 1}, classes=COLOURS)
     write_image_folder(Path("new"), splits={"x": 1}, classes=COLOURS)
-    params = yaml.safe_load((ROOT / "params.yaml").read_text()) | {"encoder": tiny_encoder_files}
+    params = safe_load((ROOT / "params.yaml").read_text()) | {"encoder": tiny_encoder_files}
     Path("params.yaml").write_text(yaml.safe_dump(params))
     return in_tmp
 

@@ -8,6 +8,7 @@ import pytest
 import yaml
 from processes import ROOT
 from run_cli import run
+from yaml_in_c import safe_load
 
 from wsoup.pipeline.planning.plan import duration
 
@@ -44,7 +45,7 @@ def test_in_half_a_pipeline_folder_the_missing_file_is_named(in_tmp, there, comm
 )
 def test_a_key_that_dvc_yaml_looks_for_is_missed_in_one_line(in_tmp, section, entry, key):
     """DVC's own words for it are "Could not find 'item.soup'", and name dvc.yaml."""
-    params = yaml.safe_load((ROOT / "params.yaml").read_text())
+    params = safe_load((ROOT / "params.yaml").read_text())
     del params[section][entry][key]
     (in_tmp / "params.yaml").write_text(yaml.safe_dump(params))
     shutil.copy(ROOT / "dvc.yaml", in_tmp)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 import torch
-import yaml
 from PIL import Image
 from project import call_stage, miniature_params, write_miniature, write_params
 from run_cli import run
+from yaml_in_c import safe_load
 
 from wsoup.base import project
 
@@ -139,7 +139,7 @@ def test_an_encoder_without_figures_is_told_where_they_are(figures, tiny_encoder
 
 
 def test_other_preprocessing_is_named_first(figures, tiny_encoder_files, in_tmp):
-    params = yaml.safe_load(Path("params.yaml").read_text())
+    params = safe_load(Path("params.yaml").read_text())
     params["encoder"] |= {"interpolation": "bilinear", "image_mean": [0.9, 0.1, 0.1], "image_std": [0.1, 0.9, 0.9]}
     write_params(in_tmp, params)
     for name in TEMPLATES:

@@ -17,12 +17,12 @@ import open_clip
 import pytest
 import torch
 import torch.nn.functional as F
-import yaml
 from PIL import Image
 from safetensors.numpy import load_file
+from yaml_in_c import safe_load
 
 TOY = Path(__file__).parents[2] / "data" / "toy"
-PARAMS = yaml.safe_load((TOY / "params.yaml").read_text())
+PARAMS = safe_load((TOY / "params.yaml").read_text())
 UNPACKED = "0e38a54f0c8753d7"
 """The first digits of the SHA-256 of the unpacked encoder."""
 TINY = {"seed": 3, "image_size": 32, "train_per_class": 1, "test_per_class": 1, "target_per_class": 1}

@@ -10,6 +10,7 @@ import yaml
 from project import ROOT, call_stage
 from run_cli import run
 from small_world import COLOURS, write_image_folder
+from yaml_in_c import safe_load
 
 from wsoup.base.errors import DataError
 from wsoup.disk import store
@@ -32,7 +33,7 @@ def photos(in_tmp: Path) -> Path:
 
 
 def edit(**values: object) -> None:
-    params = yaml.safe_load(Path("params.yaml").read_text())
+    params = safe_load(Path("params.yaml").read_text())
     params["datasets"]["photos"] |= values
     Path("params.yaml").write_text(yaml.safe_dump(params, sort_keys=False))
 

@@ -6,11 +6,11 @@ import ast
 from typing import Any, get_args
 
 import pytest
-import yaml
 from finetune_cases import COMMON, METHODS, SHARED
 from half_done import unread_keys, unused
 from processes import ROOT
 from pydantic import ValidationError
+from yaml_in_c import safe_load
 
 from wsoup.finetune.loss_params import LossParams
 from wsoup.finetune.params import FinetuneParams, MethodParams
@@ -53,7 +53,7 @@ def test_everything_is_used():
 
 
 def test_the_methods_profile_has_every_kind_of_tune_and_loss():
-    methods = parse_params(yaml.safe_load(demo("all")), origin="methods").finetune.methods.values()
+    methods = parse_params(safe_load(demo("all")), origin="methods").finetune.methods.values()
     where = "a method of data/toy/methods.yaml or data/toy/rivals.yaml has each kind of tune and of loss"
     assert {method.tune.kind for method in methods} == kinds(TuneParams), where
     assert {method.loss.kind for method in methods} == kinds(LossParams), where

@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import mean
 
 import pytest
-import yaml
+from yaml_in_c import safe_load
 
 from wsoup.disk.files import Artifacts
 from wsoup.finetune.params import MethodParams
@@ -26,7 +26,7 @@ WORD_SOUPS = ROOT / "artifacts/soups/word"
 def test_the_diversity_loss_increases_the_divergence_of_members(monkeypatch):
     """KL between members in the second half of training is higher with the loss than without, for every seed."""
     monkeypatch.chdir(ROOT)
-    params = parse_params(yaml.safe_load(demo("all")), origin="methods")
+    params = parse_params(safe_load(demo("all")), origin="methods")
     encoder = load_encoder(params.encoder)
     diverse = params.finetune.methods["ce_diverse"]
     sources = read_training_sets(

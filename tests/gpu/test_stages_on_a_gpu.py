@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import safetensors.numpy
-import yaml
 from on_cuda import ON_CUDA
 from project import METHODS, call_stage, write_miniature, write_params
+from yaml_in_c import safe_load
 
 from wsoup.core.soup import Soup
 from wsoup.towers.features import read_features
@@ -29,7 +29,7 @@ def run_miniature(folder: Path, *, encoder: dict[str, str], device: str) -> None
     """Run all stages but the report, which computes nothing, in this process."""
     folder.mkdir()
     write_miniature(folder, encoder=encoder)
-    params = yaml.safe_load((folder / "params.yaml").read_text())
+    params = safe_load((folder / "params.yaml").read_text())
     params["soups"] |= SOUPS
     write_params(folder, params)
     with pytest.MonkeyPatch.context() as patch:

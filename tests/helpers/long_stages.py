@@ -12,6 +12,7 @@ from pathlib import Path
 import yaml
 from processes import Running, run_stage
 from project import PLANE, SOFT, Project
+from yaml_in_c import safe_load
 
 LONG = {
     "embed@photo": "embeddings/pretrained/photo-test.zarr",
@@ -45,7 +46,7 @@ class Miniature:
         code = (folder / FEATURES).read_text()
         assert "BATCHES_PER_SHARD = 16" in code
         (folder / FEATURES).write_text(code.replace("BATCHES_PER_SHARD = 16", "BATCHES_PER_SHARD = 1"))
-        params = yaml.safe_load((folder / "params.yaml").read_text())
+        params = safe_load((folder / "params.yaml").read_text())
         params["finetune"]["iterations"] = 30
         params["landscape"] = PLANE
         params["finetune"]["methods"]["soft"] = SOFT

@@ -19,6 +19,7 @@ import yaml
 from processes import ROOT, run_module, warm_python
 from repository import commit, git, new_repository
 from small_world import COLOURS, write_image_folder
+from yaml_in_c import safe_load
 
 from wsoup.disk import code
 from wsoup.disk.shards import Owner
@@ -45,7 +46,7 @@ DESCRIPTORS = ["which is bright", "which has corners", "which is flat", "which i
 
 def miniature_params(encoder: dict[str, str]) -> dict:
     """The project's own params in small: one source, one cross-dataset target, one shift, two methods."""
-    params = yaml.safe_load((ROOT / "params.yaml").read_text())
+    params = safe_load((ROOT / "params.yaml").read_text())
     params.update(source="photo", seeds=[1, 2], encoder=encoder)
     params["datasets"] = {
         name: {"role": role, "layout": "imagefolder", "root": name, "watch": name, "template": "a photo of a {}."}
@@ -133,6 +134,14 @@ def compile_code(folder: Path) -> None:
         compileall.compile_dir(folder / name, quiet=1, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
 
 
+def _copied_or_linked(source: str, target: str) -> None:
+    """Copy a file, or link compiled code: Python replaces it whole, so the other project keeps its own."""
+    if source.endswith(".pyc"):
+        os.link(source, target)
+    else:
+        shutil.copy2(source, target)
+
+
 class Project:
     """A copy of the project's pipeline with miniature data, in its own git repository."""
 
@@ -153,7 +162,8 @@ class Project:
 
     def copy(self, folder: Path) -> Project:
         """A copy with its history and DVC's cache, for a test that changes it."""
-        shutil.copytree(self.folder, folder, symlinks=True, ignore=shutil.ignore_patterns("tmp"))
+        ignored = shutil.ignore_patterns("tmp")
+        shutil.copytree(self.folder, folder, symlinks=True, ignore=ignored, copy_function=_copied_or_linked)
         return Project.at(folder)
 
     def write_params(self, params: dict) -> None:
@@ -161,7 +171,7 @@ class Project:
 
     def edit(self, where: str, **values: object) -> None:
         """Set keys of a section of params.yaml, such as ``soups.word``."""
-        section = params = yaml.safe_load((self.folder / "params.yaml").read_text())
+        section = params = safe_load((self.folder / "params.yaml").read_text())
         for name in where.split("."):
             section = section[name]
         section.update(values)
@@ -215,5 +225,5 @@ class Project:
 
     def outs(self) -> dict[str, str]:
         """Every out in dvc.lock with its hash."""
-        lock = yaml.safe_load((self.folder / "dvc.lock").read_text())
+        lock = safe_load((self.folder / "dvc.lock").read_text())
         return {out["path"]: out["md5"] for stage in lock["stages"].values() for out in stage.get("outs", [])}

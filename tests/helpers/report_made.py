@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-import yaml
 from evaluate_cases import evaluate_params
+from yaml_in_c import safe_load
 
 from wsoup.paper.settings import Settings
 from wsoup.pipeline.params import parse_params
@@ -54,7 +54,7 @@ def paper_settings(**changes: Any) -> Settings:
 
 @cache
 def _profile_paper() -> Settings:
-    raw = yaml.safe_load(Paper("/data", gpt_descriptors="/gpt", methods="all").text())
+    raw = safe_load(Paper("/data", gpt_descriptors="/gpt", methods="all").text())
     raw["datasets"]["imagenet"]["fewshot_pickles"] = "/pickles"
     sections = parse_params(raw, origin="paper").model_dump(mode="json", by_alias=True)
     return Settings.of_run(sections, pools=Settings.of_paper().pools)

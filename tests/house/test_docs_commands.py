@@ -13,11 +13,11 @@ from pathlib import Path
 import click
 import pytest
 import typer
-import yaml
 from project import ROOT
 from pydantic import TypeAdapter
 from run_cli import commands, run
 from small_world import COLOURS, write_image_folder
+from yaml_in_c import safe_load
 
 from wsoup.cli import app as cli
 from wsoup.params.inputs import DatasetParams
@@ -165,8 +165,8 @@ def test_every_command_is_in_the_table_of_commands():
 
 def test_yaml_in_the_docs_is_valid_params():
     sections = Params.model_fields
-    items = [item for _, block in blocks("yaml") for item in yaml.safe_load(block).items()]
-    own = yaml.safe_load((ROOT / "params.yaml").read_text())
+    items = [item for _, block in blocks("yaml") for item in safe_load(block).items()]
+    own = safe_load((ROOT / "params.yaml").read_text())
     del own["candidates"]["templates"]  # a pool that the pages do not name
     for key, shown in items:  # a section of params.yaml, or one dataset
         value = shown
@@ -183,7 +183,7 @@ def test_the_picture_of_the_pipeline_is_the_graph_of_dvc_yaml():
     for line in picture.splitlines()[1:]:
         groups = [re.findall(r"\w+", part) for part in line.split("-->")]
         drawn |= {pair for first, second in pairwise(groups) for pair in product(first, second)}
-    made = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
+    made = safe_load((ROOT / "dvc.yaml").read_text())["stages"]
     stages = {name: stage.get("do", stage) for name, stage in made.items()}
     outs = {(name, out) for name, stage in stages.items() for out in stage["outs"] if isinstance(out, str)}
     deps = {(name, dep) for name, stage in stages.items() for dep in stage["deps"] if dep.startswith("artifacts/")}

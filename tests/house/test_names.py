@@ -6,9 +6,9 @@ import copy
 import re
 
 import pytest
-import yaml
 from project import ROOT, Project
 from said import unsaid
+from yaml_in_c import safe_load
 
 from wsoup.params.problems import NAME_RULE
 from wsoup.pipeline.params import parse_params
@@ -40,7 +40,7 @@ def renamed(raw: dict, section: str, name: str) -> dict:
 
 
 def test_an_invalid_name_is_refused_with_the_rule():
-    raw = yaml.safe_load((ROOT / "params.yaml").read_text())
+    raw = safe_load((ROOT / "params.yaml").read_text())
     at_its_end = re.compile(re.escape(NAME_RULE) + "$")
     table = [((section, name), at_its_end) for section in SECTIONS for name in ODD]
     assert unsaid(table, lambda given: parse_params(renamed(raw, *given), origin="params.yaml")) == []
@@ -48,7 +48,7 @@ def test_an_invalid_name_is_refused_with_the_rule():
 
 @pytest.mark.parametrize("name", ["photo2", "A-b_9", "2", "x" * 100, "ä", "猫"])
 def test_valid_names(name):
-    raw = yaml.safe_load((ROOT / "params.yaml").read_text())
+    raw = safe_load((ROOT / "params.yaml").read_text())
     assert name in parse_params(renamed(raw, "soups", name), origin="params.yaml").soups
 
 
@@ -57,7 +57,7 @@ def test_valid_names(name):
 )
 def test_dvc_runs_no_part_of_a_name(project, section, name):
     """DVC itself puts names into the paths of deps and outs; the first stage that runs refuses them."""
-    raw = yaml.safe_load((project.folder / "params.yaml").read_text())
+    raw = safe_load((project.folder / "params.yaml").read_text())
     before = project.outs()
     project.write_params(renamed(raw, section, name))
     try:
@@ -73,7 +73,7 @@ def test_dvc_runs_no_part_of_a_name(project, section, name):
 
 def test_a_dot_in_a_name_is_refused_before_dvc_takes_it_apart(project: Project):
     """To DVC a dot separates keys of params."""
-    raw = yaml.safe_load((project.folder / "params.yaml").read_text())
+    raw = safe_load((project.folder / "params.yaml").read_text())
     project.write_params(renamed(raw, "finetune.methods", "a.b"))
     try:
         printed = project.run("dvc", "repro", good=False)

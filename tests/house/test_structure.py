@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-import yaml
 from project import ROOT, stage_module
+from yaml_in_c import safe_load
 
 from wsoup.disk import code
 from wsoup.params.graph import CODE, read_graph
@@ -54,7 +54,7 @@ def owner(path: Path) -> str:
 
 def stages() -> dict[str, dict]:
     """Every stage of dvc.yaml; of a foreach, its `do`."""
-    sections = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
+    sections = safe_load((ROOT / "dvc.yaml").read_text())["stages"]
     return {name: stage.get("do", stage) for name, stage in sections.items()}
 
 
@@ -239,7 +239,7 @@ def test_every_stage_has_its_script_and_every_script_its_stage():
 def test_dvc_lock_names_no_stage_that_is_gone(monkeypatch):
     """DVC never drops one by itself, and writes the whole file anew after every stage."""
     monkeypatch.chdir(ROOT)
-    locked = yaml.safe_load((ROOT / "dvc.lock").read_text(encoding="utf-8"))["stages"]
+    locked = safe_load((ROOT / "dvc.lock").read_text(encoding="utf-8"))["stages"]
     assert set(locked) == set(read_graph().stages)
 
 

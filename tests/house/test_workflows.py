@@ -6,11 +6,11 @@ import re
 import subprocess
 
 import pytest
-import yaml
 from project import ROOT
+from yaml_in_c import safe_load
 
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
-RELEASE = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())
+RELEASE = safe_load((ROOT / ".github/workflows/release.yml").read_text())
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
@@ -19,7 +19,7 @@ def test_actions_are_pinned_by_commit_with_their_version(path):
     assert used
     for line in used:
         assert re.search(r"uses: [\w-]+/[\w-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+$", line), line
-    assert yaml.safe_load(path.read_text())["permissions"] == {"contents": "read"}
+    assert safe_load(path.read_text())["permissions"] == {"contents": "read"}
 
 
 def test_only_what_was_tested_is_published_by_a_job_that_does_nothing_else():

@@ -6,8 +6,8 @@ from functools import cache
 from typing import Any
 
 import pytest
-import yaml
 from run_cli import run
+from yaml_in_c import safe_load
 
 from wsoup.base.errors import ParamsError
 from wsoup.paper import tables
@@ -24,7 +24,7 @@ def profile(**choices: Any) -> Settings:
     """Profile paper; `encoder` and `fewshot_pickles` are keys of params.yaml."""
     (model, pretrained), pickles = choices.pop("encoder", ENCODERS[0]), choices.pop("fewshot_pickles", "/pickles")
     given = {"gpt_descriptors": "/gpt", "methods": "all", "words": "/gpt/words.txt"}
-    raw = yaml.safe_load(Paper("/data", **{**given, **choices}).text())
+    raw = safe_load(Paper("/data", **{**given, **choices}).text())
     raw["encoder"] |= {"model": model, "pretrained": pretrained}
     raw["datasets"][raw["source"]]["fewshot_pickles"] = pickles
     return of_params(parse_params(raw, origin="paper").model_dump(mode="json", by_alias=True))

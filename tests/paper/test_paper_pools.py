@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 import torch
-import yaml
 from reference import REFERENCE, needs_reference
 from run_cli import run
+from yaml_in_c import safe_load
 
 from wsoup.base.errors import PoolError
 from wsoup.paper import coverage
@@ -26,7 +26,7 @@ def sections(raw: dict[str, Any], *, origin: str) -> dict[str, Any]:
 
 
 def of_profile(folder: Path, *, words: str) -> list[tuple[bool, str]]:
-    raw = yaml.safe_load(Paper("/data", gpt_descriptors=str(folder), words=words).text())
+    raw = safe_load(Paper("/data", gpt_descriptors=str(folder), words=words).text())
     return coverage.pools_of_params(sections(raw, origin="paper"))
 
 
@@ -41,19 +41,19 @@ def test_for_another_list_the_source_of_theirs_is_named(tmp_path):
 
 
 def test_wordfreqs_words_are_not_theirs_and_missing_files_are_not_judged():
-    raw = yaml.safe_load(Paper("/data").text())
+    raw = safe_load(Paper("/data").text())
     [(same, says)] = coverage.pools_of_params(sections(raw, origin="paper"))
     assert (same, says[:50]) == (False, "candidates.words: 10,000 texts, not the authors' 9")
     assert of_profile(Path("/none"), words="/none/words.txt") == []
 
 
 def test_a_run_on_other_datasets_is_not_compared():
-    assert coverage.pools_of_params(sections(yaml.safe_load(Path("params.yaml").read_text()), origin="toy")) == []
+    assert coverage.pools_of_params(sections(safe_load(Path("params.yaml").read_text()), origin="toy")) == []
 
 
 def test_photos_of_your_own_called_like_a_dataset_of_the_paper_are_not_compared():
     """A name such as food101 says nothing: the paper's datasets have CoOp's layout."""
-    raw = yaml.safe_load(Path("params.yaml").read_text())
+    raw = safe_load(Path("params.yaml").read_text())
     raw["datasets"] = {"food101": raw["datasets"][raw["source"]]}
     raw["source"] = "food101"
     assert coverage.pools_of_params(sections(raw, origin="own")) == []

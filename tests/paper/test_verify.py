@@ -12,6 +12,7 @@ import pytest
 import torch
 import typer
 import yaml
+from yaml_in_c import safe_load
 
 from wsoup.base.errors import MismatchError
 from wsoup.cli.verify import verify_paper
@@ -110,7 +111,7 @@ def test_the_authors_logs_are_complete():
 def test_only_the_authors_encoder_and_source_have_known_answers():
     def run(changes: dict[str, Any] | None = None, **choices: Any) -> Settings:
         pickles = choices.pop("fewshot_pickles", None)
-        raw = yaml.safe_load(Paper("/data", gpt_descriptors="/gpt", **choices).text())
+        raw = safe_load(Paper("/data", gpt_descriptors="/gpt", **choices).text())
         raw["encoder"] |= changes or {}
         raw["datasets"][raw["source"]]["fewshot_pickles"] = pickles
         return of_params(parse_params(raw, origin="paper").model_dump(mode="json", by_alias=True))
@@ -139,7 +140,7 @@ def test_offset_rows_are_counted_by_the_formula_of_params(tiny_encoder, source):
     images = source.image_features
     test = TestSet("dtd", "xd", "a photo of a {}.", NAMES, images, source.labels, np.arange(300), {})
     log = [Known("word-soup-token-offset", 1, "dtd", 290, 0)]
-    evaluate = yaml.safe_load(Paper("/data").text())["evaluate"]
+    evaluate = safe_load(Paper("/data").text())["evaluate"]
     ours = {}
     plain = {}
     for formula in ("wording", "code"):
@@ -182,7 +183,7 @@ def on_disk(in_tmp, monkeypatch, tiny_encoder_files, tiny_encoder, source) -> li
     """A run with right answers, without test images, and the log that `wsoup verify paper` reads."""
     log = right_log(source)
     run_on_disk(in_tmp, source=source, encoder=tiny_encoder)
-    raw = yaml.safe_load(Paper("/data").text())
+    raw = safe_load(Paper("/data").text())
     raw["encoder"] = {**tiny_encoder_files, "interpolation": "bilinear"}
     Path("params.yaml").write_text(yaml.safe_dump(raw))
     monkeypatch.setattr(verify, "check_is_theirs", lambda run: None)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-import yaml
 from project import ROOT
+from yaml_in_c import safe_load
 
 from wsoup.params.graph import CODE, Graph, Param, graph_of, is_fed, listed_below, read_graph
 
@@ -46,7 +46,7 @@ PARAMS = {
 
 @pytest.fixture
 def graph() -> Graph:
-    return graph_of(yaml.safe_load(DVC_YAML), params=PARAMS)
+    return graph_of(safe_load(DVC_YAML), params=PARAMS)
 
 
 def test_stages_are_filled_in_from_params(graph):
@@ -108,7 +108,7 @@ def test_a_key_feeds_what_lies_in_it_and_what_it_lies_in():
 def test_a_key_that_params_may_lack_belongs_to_the_stage_of_its_sections_name():
     """dvc.yaml lists keys of `evaluate` one by one, and `report` as a whole; `none` is as if it were not there."""
     params = {**PARAMS, "evaluate": {"m": [1], "new": 2, "none": None}, "report": {"soup": "word"}, "soup": {"x": 1}}
-    stages = graph_of(yaml.safe_load(DVC_YAML), params=params).stages
+    stages = graph_of(safe_load(DVC_YAML), params=params).stages
     assert {name: stage.optional for name, stage in stages.items() if stage.optional} == {"evaluate": ("evaluate.new",)}
     assert stages["evaluate"].own_keys == ["evaluate.m", "evaluate.new"]
     assert stages["evaluate"].params == (Param("params.yaml", "evaluate.m"),)

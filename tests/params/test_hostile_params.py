@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from project import ROOT
 from said import unlike, unsaid
+from yaml_in_c import safe_load
 
 from wsoup.base.errors import LONGEST, ParamsError, WsoupError
 from wsoup.params import reading
@@ -42,7 +43,7 @@ def refusal(path: Path) -> str | None:
 @lru_cache
 def good() -> dict[str, Any]:
     """The profile with every method: all kinds of sections."""
-    return yaml.safe_load(demo("all"))
+    return safe_load(demo("all"))
 
 
 def places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -166,7 +167,7 @@ WRONG_VALUES = [
 
 
 def test_each_wrong_value_is_named(tmp_path: Path) -> None:
-    params = yaml.safe_load((ROOT / "params.yaml").read_text())
+    params = safe_load((ROOT / "params.yaml").read_text())
 
     def load(change: tuple[str, object]) -> None:
         place, value = change

@@ -17,6 +17,7 @@ import yaml
 from PIL import Image
 from run_cli import run
 from small_world import COLOURS, write_image_folder
+from yaml_in_c import safe_load
 
 import wsoup
 from wsoup.api.soups import Soup
@@ -227,7 +228,7 @@ def test_what_lies_beside_a_soup_says_how_its_encoder_is_loaded(tried: Path, fol
 
 
 def test_an_encoder_that_is_gone_is_named_with_every_way_to_find_it(tried: Path, tiny_encoder_files) -> None:
-    gone = yaml.safe_load(Path("tried/encoder.yaml").read_text())
+    gone = safe_load(Path("tried/encoder.yaml").read_text())
     gone["encoder"]["pretrained"] = "/gone/tiny.safetensors"
     Path("tried/encoder.yaml").write_text(yaml.safe_dump(gone))
     options = ["--soup", "tried/soup.json", "--classes", "tried/classes.txt"]
@@ -242,7 +243,7 @@ def test_an_encoder_that_is_gone_is_named_with_every_way_to_find_it(tried: Path,
 
 
 def test_another_encoder_beside_a_soup_is_not_taken(tried: Path, tiny_encoder_files) -> None:
-    other = yaml.safe_load(Path("tried/encoder.yaml").read_text())
+    other = safe_load(Path("tried/encoder.yaml").read_text())
     other["encoder"] |= {"model": "other-clip"}
     Path("tried/encoder.yaml").write_text(yaml.safe_dump(other))
     code, _, errors = run("classify", "photos/test", "--soup", "tried/soup.json", "--classes", "tried/classes.txt")

@@ -13,6 +13,7 @@ import yaml
 from project import ROOT, call_stage
 from run_cli import run
 from small_world import COLOURS, write_image_folder
+from yaml_in_c import safe_load
 
 from wsoup.core.soup import Soup
 from wsoup.disk import store
@@ -40,7 +41,7 @@ def profiled(where: list[str]) -> str:
     shutil.copy(ROOT / "dvc.yaml", "dvc.yaml")
     code, _, errors = run("profile", "own", "--images", "photos", *where, "--out", "params.yaml")
     assert code == 0, errors
-    params = yaml.safe_load(Path("params.yaml").read_text())
+    params = safe_load(Path("params.yaml").read_text())
     params["candidates"]["words"]["count"] = WORDS
     # Neither is asked: they would only cost time.
     params["soups"] = {"sample": params["soups"]["sample"]}

@@ -8,9 +8,9 @@ import signal
 from pathlib import Path
 
 import pytest
-import yaml
 from over_runs import completed, half_way, rows_of
 from repository import git
+from yaml_in_c import safe_load
 
 from wsoup.disk.store import sha256_file
 
@@ -25,7 +25,7 @@ def files_of(folder: Path) -> dict[str, str]:
 def test_one_command_divides_each_dataset_and_goes_on_after_an_interrupt(project, tmp_path):
     copy = project.copy(tmp_path / "project")
     shutil.copytree(copy.folder / "photo", copy.folder / "second")
-    params = yaml.safe_load((copy.folder / "params.yaml").read_text())
+    params = safe_load((copy.folder / "params.yaml").read_text())
     params["datasets"]["second"] = params["datasets"]["photo"] | {"role": "xd", "root": "second", "watch": "second"}
     params["finetune"]["methods"].pop("ce")
     copy.write_params(params)

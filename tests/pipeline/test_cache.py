@@ -16,6 +16,7 @@ import yaml
 from filelock import FileLock
 from repository import make_dvc_folder
 from typer.testing import CliRunner
+from yaml_in_c import safe_load
 
 from wsoup.base.errors import MismatchError, MissingError
 from wsoup.cli import app as cli
@@ -52,7 +53,7 @@ def project(folder: Path) -> Path:
     generated = shutil.ignore_patterns("world", "encoder")
     shutil.copytree(ROOT / "data/toy", folder / "data/toy", ignore=generated)  # made by its stages
     shutil.copytree(ROOT / "stages", folder / "stages", ignore=shutil.ignore_patterns("__pycache__"))
-    stages = yaml.safe_load((ROOT / "dvc.yaml").read_text())
+    stages = safe_load((ROOT / "dvc.yaml").read_text())
     stages["stages"]["slow"] = {"cmd": "python stages slow", "deps": ["stages/slow.py"], "outs": ["artifacts/slow"]}
     (folder / "dvc.yaml").write_text(yaml.safe_dump(stages))
     (folder / "stages/slow.py").write_text(SLOW)

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from miniature import build_coop, draw
 from PIL import Image
+from yaml_in_c import safe_load
 
 from wsoup.datasets import manifest
 from wsoup.datasets.few_images import thin_classes
@@ -36,7 +36,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def paper_params(root: Path, **changes: dict[str, Any]) -> Params:
-    raw = yaml.safe_load(Paper(str(root)).text())
+    raw = safe_load(Paper(str(root)).text())
     raw["fewshot"] = {"shots": 2}
     for name, change in changes.items():
         raw["datasets"][name] |= change
@@ -184,7 +184,7 @@ def test_an_image_in_train_and_test_or_under_two_labels_is_a_warning(tmp_path: P
 
 def own_folder(root: Path, *, role: str = "source") -> list[str]:
     """The warnings for a folder of one's own, which has no errors."""
-    raw = yaml.safe_load(Paper(str(root)).text())
+    raw = safe_load(Paper(str(root)).text())
     raw["fewshot"] = {"shots": 2}
     section = {"role": role, "layout": "imagefolder", "root": str(root), "watch": str(root), "template": "a {}."}
     name = raw["source"] if role == "source" else "mine"

@@ -9,10 +9,10 @@ from pathlib import Path
 import huggingface_hub
 import pytest
 import torch
-import yaml
 from project import ROOT, miniature_params
 from run_cli import run
 from small_world import COLOURS, TINY_CONFIG, write_image_folder
+from yaml_in_c import safe_load
 
 from wsoup.base.errors import ModelError
 from wsoup.disk import code as installed
@@ -38,7 +38,7 @@ COOP = {**CE, "tune": {"kind": "prompt", "tokens": 3}}
 
 
 def checked(encoder, *, methods=()):
-    raw = yaml.safe_load((ROOT / "params.yaml").read_text())
+    raw = safe_load((ROOT / "params.yaml").read_text())
     raw["encoder"] = {"precision": "fp32", "watch": encoder.get("config", "x"), **encoder}
     raw["finetune"]["methods"] = {name: COOP if name == "coop" else CE for name in methods}
     del raw["report"]["method"]
@@ -152,7 +152,7 @@ def test_profile_own_writes_whole_paths_and_takes_a_local_model(in_tmp, tiny_enc
     code, printed, errors = run("profile", "own", "--images", "photos", *options, "--out", "params.yaml")
     assert code == 0, errors
     assert printed == ""
-    params = yaml.safe_load(Path("params.yaml").read_text())
+    params = safe_load(Path("params.yaml").read_text())
     assert params["encoder"]["model"] == "tiny-clip"
     assert params["encoder"]["pretrained"] == str(in_tmp / "clip" / "tiny.safetensors")
     assert params["datasets"]["photos"]["watch"] == str(in_tmp / "photos")
@@ -186,7 +186,7 @@ def test_profile_own_writes_whole_paths_and_takes_a_local_model(in_tmp, tiny_enc
     errors = run("profile", "own", "--images", "photos", *apart)[2]
     assert "lie in different folders; put both into one, which DVC watches" in errors
     printed = run("profile", "own", "--images", "photos", "--model", "hf-hub:laion/CLIP-ViT-B-32")[1]
-    assert yaml.safe_load(printed)["encoder"].get("pretrained") is None
+    assert safe_load(printed)["encoder"].get("pretrained") is None
 
 
 def test_the_model_is_looked_at_again_only_when_something_changed(in_tmp, tiny_encoder_files):

@@ -6,9 +6,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-import yaml
 from processes import run_stage
 from project import Project, write_params
+from yaml_in_c import safe_load
 
 from wsoup.base.errors import ChangedError, MismatchError
 from wsoup.disk import code
@@ -93,7 +93,7 @@ def test_a_setting_that_params_may_lack_counts_as_code_unless_it_has_its_default
     monkeypatch.setattr(code_file, "load_params", lambda: load(LongerParams))
     shutil.copy(code.ROOT / "dvc.yaml", "dvc.yaml")
     stages = code.ROOT / "stages"
-    params = yaml.safe_load((code.ROOT / "params.yaml").read_text())
+    params = safe_load((code.ROOT / "params.yaml").read_text())
     del params["evaluate"]["templates"]  # which is one, too
 
     def digested(**settings: object) -> dict[str, object]:
@@ -115,7 +115,7 @@ def test_a_setting_that_params_may_lack_counts_as_code_unless_it_has_its_default
 def test_a_bad_value_of_any_section_is_refused_by_the_first_stage(project: Project, tmp_path) -> None:
     """Stage `code` depends on params.yaml, so DVC has removed no out by then."""
     copy = project.copy(tmp_path / "project")
-    params = yaml.safe_load((copy.folder / "params.yaml").read_text())
+    params = safe_load((copy.folder / "params.yaml").read_text())
     params["finetune"]["methods"]["coop_diverse"]["loss"]["lambda"] = 2.5
     copy.write_params(params)
     assert "code" in copy.changed()

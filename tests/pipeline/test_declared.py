@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from project import PLANE, SOFT, Project, call_stage, write_params
+from yaml_in_c import safe_load
 
 from wsoup.params.graph import Stage, graph_of, read_graph
 from wsoup.params.reading import read_yaml
@@ -37,7 +37,7 @@ def stage_names() -> list[str]:
 def complete(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
     """The miniature with a landscape, and with all that its stages make."""
     copy = project.copy(tmp_path_factory.mktemp("declared") / "project")
-    params = yaml.safe_load((copy.folder / "params.yaml").read_text())
+    params = safe_load((copy.folder / "params.yaml").read_text())
     params["finetune"]["methods"]["soft"] = {**SOFT, "tune": {**SOFT["tune"], "words": "pools/words.txt"}}
     params["landscape"].update(PLANE)
     params["candidates"]["on_long_text"] = "skip"
@@ -131,7 +131,7 @@ def test_a_stage_reads_what_dvc_yaml_lists_and_makes_the_same_without_anything_e
     monkeypatch.delenv("WSOUP_CACHE", raising=False)
     call_stage(*name.split("@"))
     # That its item is among these is why there is such a stage.
-    items = yaml.safe_load((complete.folder / "dvc.yaml").read_text())["stages"][name.partition("@")[0]].get("foreach")
+    items = safe_load((complete.folder / "dvc.yaml").read_text())["stages"][name.partition("@")[0]].get("foreach")
     for key in reads.keys - {str(items)[2:-1]}:
         assert any(lies_in(key, listed) for listed in stage.own_keys), f"{name} reads {key}: add it to dvc.yaml"
     for listed in stage.own_keys:
@@ -142,7 +142,7 @@ def test_a_stage_reads_what_dvc_yaml_lists_and_makes_the_same_without_anything_e
 
 def copy_inputs(name: str, folder: Path, *, project: Path) -> Stage:
     """Give a stage a folder with params.yaml and its deps, and nothing else of a project."""
-    params = yaml.safe_load((project / "params.yaml").read_text())
+    params = safe_load((project / "params.yaml").read_text())
     encoder = Path(params["encoder"]["watch"])
     if name != "report":  # which writes all params down
         params["encoder"].update(ENCODER)

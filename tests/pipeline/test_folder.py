@@ -8,9 +8,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-import yaml
 from processes import run_module, run_stage
 from run_cli import run
+from yaml_in_c import safe_load
 
 from wsoup.base import project
 from wsoup.base.errors import DataError
@@ -26,15 +26,15 @@ def folder(in_tmp) -> Path:
 
 
 def test_every_local_file_named_by_dvc_yaml_and_params_exists(folder):
-    stages = yaml.safe_load((folder / "dvc.yaml").read_text())["stages"]
+    stages = safe_load((folder / "dvc.yaml").read_text())["stages"]
     named = {dep for stage in stages.values() for dep in stage.get("do", stage)["deps"]}
     missing = [dep for dep in named if not dep.startswith(("artifacts", "$")) and not (folder / dep).exists()]
     assert missing == []
-    plots = yaml.safe_load((folder / "dvc.yaml").read_text())["plots"]
+    plots = safe_load((folder / "dvc.yaml").read_text())["plots"]
     assert [plot for plot in plots for about in plot.values() if not (folder / about["template"]).is_file()] == []
     params = (folder / "params.yaml").read_text()
     assert params == Path(project.file("params.yaml")).read_text()
-    watched = {section["watch"] for section in yaml.safe_load(params).values() if "watch" in section}
+    watched = {section["watch"] for section in safe_load(params).values() if "watch" in section}
     toy_outs = {"data/toy/encoder", "data/toy/world"}
     assert [path for path in watched - toy_outs if not (folder / path).exists()] == []
 
@@ -54,7 +54,7 @@ def test_the_folder_has_the_checkouts_dvc_yaml_and_a_file_in_place_of_the_librar
 
 def test_stage_code_writes_the_digests_of_the_installed_library(folder):
     run_stage(folder, "code", root=folder)
-    written = yaml.safe_load((folder / "artifacts/code.yaml").read_text())
+    written = safe_load((folder / "artifacts/code.yaml").read_text())
     del written["evaluate"]  # which has an optional key in params.yaml, and so a digest of its own
     for stages in (folder / "stages", code.ROOT / "stages"):
         of_code = code.digests(stages)
@@ -134,7 +134,7 @@ def wsoup_of(site: Path, folder: Path, *command: str, good: bool = True) -> str:
 def test_after_an_upgrade_init_and_stage_code_say_which_stages_changed(folder, upgraded, old, new, differing):
     wsoup_of(upgraded, folder, "wsoup", "init", ".")
     wsoup_of(upgraded, folder, "script", "stages", "code")
-    before = yaml.safe_load((folder / "artifacts/code.yaml").read_text())
+    before = safe_load((folder / "artifacts/code.yaml").read_text())
     prompts = upgraded / "wsoup/core/prompts.py"
     assert prompts.read_text().count(old) == 1
     prompts.write_text(prompts.read_text().replace(old, new))
@@ -147,7 +147,7 @@ def test_after_an_upgrade_init_and_stage_code_say_which_stages_changed(folder, u
         differing = set(before)
     wsoup_of(upgraded, folder, "wsoup", "init", ".")
     wsoup_of(upgraded, folder, "script", "stages", "code")
-    after = yaml.safe_load((folder / "artifacts/code.yaml").read_text())
+    after = safe_load((folder / "artifacts/code.yaml").read_text())
     assert {stage for stage in after if after[stage] != before[stage]} == differing
 
 

@@ -11,6 +11,7 @@ import yaml
 from dvc.utils.hydra import apply_overrides
 from project import miniature_params, write_miniature
 from small_world import COLOURS, write_image_folder
+from yaml_in_c import safe_load
 
 from wsoup.base.errors import ParamsError
 from wsoup.pipeline.halves import divided, hours_of, literal
@@ -32,7 +33,7 @@ def edited(raw: dict[str, Any], edits: list[str]) -> dict[str, Any]:
     """params.yaml as DVC makes it."""
     Path("params.yaml").write_text(yaml.safe_dump(raw, sort_keys=False))
     apply_overrides("params.yaml", edits)
-    return yaml.safe_load(Path("params.yaml").read_text())
+    return safe_load(Path("params.yaml").read_text())
 
 
 def test_a_dataset_is_source_with_its_base_classes_and_target_with_its_new_ones(raw):

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-import yaml
 from corrupt import corrupted
 from hostile_stages import Stage
 from hostile_stages import run as run_stage
 from PIL import Image
 from project import ROOT, Project
 from run_cli import run
+from yaml_in_c import safe_load
 
 from wsoup.base.errors import LONGEST, DataError, MismatchError, MissingError, WsoupError
 from wsoup.disk import cache_folder, store
@@ -228,7 +228,7 @@ def test_profile_own_takes_folders_of_any_name(in_tmp: Path) -> None:
                 Image.new("RGB", (4, 4), (90 * number, 9, len(split))).save(place / "1.png")
         code, printed, errors = run("profile", "own", "--images", f"./{name}")
         assert code == 0, errors
-        (section,) = yaml.safe_load(printed)["datasets"].values()
+        (section,) = safe_load(printed)["datasets"].values()
         assert section["watch"] == str(in_tmp / name)
         assert not Path("ran").exists()
         for options in (("--test-fraction", "0"), ("--classes", "none.txt"), ("--classes", "."), ("--pretrained", "")):

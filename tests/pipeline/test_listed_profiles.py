@@ -10,6 +10,7 @@ from miniature import png, write_hub
 from processes import run_module
 from project import ROOT
 from run_cli import run
+from yaml_in_c import safe_load
 
 from wsoup.datasets import manifest, roles
 from wsoup.pipeline.checks.roles import foreign_targets
@@ -20,7 +21,7 @@ def own(images: str, *options: str) -> tuple[dict[str, dict], str]:
     """Section datasets, and what is said."""
     code, printed, errors = run("profile", "own", "--images", images, *options)
     assert code == 0, errors
-    return yaml.safe_load(printed)["datasets"], errors
+    return safe_load(printed)["datasets"], errors
 
 
 def write_list(file: Path, rows: list[tuple[str, ...]], *, header: str) -> None:
@@ -59,7 +60,7 @@ def test_a_list_with_splits_is_the_source(in_tmp: Path) -> None:
 def of(datasets: dict[str, dict], name: str):
     whole = {"source": name, "seeds": [1], "datasets": datasets}
     text = run("profile", "demo")[1]
-    return parse_params({**yaml.safe_load(text), **whole}, origin="params.yaml").datasets[name]
+    return parse_params({**safe_load(text), **whole}, origin="params.yaml").datasets[name]
 
 
 @pytest.mark.parametrize(
@@ -117,7 +118,7 @@ def test_names_that_read_better_are_written_beside(in_tmp: Path) -> None:
     assert "AnnualCrop -> annual crop" in own("land.csv")[1]
     code, _, errors = run("profile", "own", "--images", "land.csv", "--out", "params.yaml")
     assert code == 0, errors
-    datasets = yaml.safe_load(Path("params.yaml").read_text())["datasets"]
+    datasets = safe_load(Path("params.yaml").read_text())["datasets"]
     assert datasets["land"]["class_names"] == "class_names.txt"
     listing = manifest.read_listing("land", params=of(datasets, "land"))
     assert listing.class_names == ["annual crop", "car side"]
@@ -174,7 +175,7 @@ def test_a_target_of_role_dg_has_the_sources_classes(in_tmp: Path, classes: tupl
     if line:
         assert line in errors
     datasets["sketch"]["role"] = "dg"
-    raw = {**yaml.safe_load(run("profile", "own", "--images", "all")[1]), "datasets": datasets}
+    raw = {**safe_load(run("profile", "own", "--images", "all")[1]), "datasets": datasets}
     Path("params.yaml").write_text(yaml.safe_dump(raw))
     findings = [*foreign_targets(params())]
     assert [finding.about for finding in findings] == (["sketch"] if line else [])
@@ -189,13 +190,13 @@ def test_a_target_of_role_dg_has_the_sources_classes(in_tmp: Path, classes: tupl
 
 
 def params() -> Params:
-    return parse_params(yaml.safe_load(Path("params.yaml").read_text()), origin="params.yaml")
+    return parse_params(safe_load(Path("params.yaml").read_text()), origin="params.yaml")
 
 
 def test_a_source_that_is_not_there_is_not_said_twice(in_tmp: Path) -> None:
     write_folders(in_tmp / "all/photos", "blue", "red", splits=("train", "test"))
     write_folders(in_tmp / "all/sketch", "cat", splits=("test",))
-    raw = yaml.safe_load(run("profile", "own", "--images", "all")[1])
+    raw = safe_load(run("profile", "own", "--images", "all")[1])
     raw["datasets"]["sketch"]["role"] = "dg"
     raw["datasets"]["photos"]["watch"] = "nowhere"
     whole = parse_params(raw, origin="params.yaml")
@@ -206,7 +207,7 @@ def test_a_class_without_a_test_image_is_still_the_sources(in_tmp: Path) -> None
     write_folders(in_tmp / "all/photos", "blue", "red", "white", splits=("train",))
     write_folders(in_tmp / "all/photos", "blue", "red", splits=("test",))
     write_folders(in_tmp / "all/sketch", "white", "red", "blue", splits=("test",))
-    raw = yaml.safe_load(run("profile", "own", "--images", "all")[1])
+    raw = safe_load(run("profile", "own", "--images", "all")[1])
     whole = parse_params(raw, origin="params.yaml")
     assert not [*foreign_targets(whole)]
     names = ["white", "red", "blue"]

@@ -6,14 +6,14 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
 from project import Project
+from yaml_in_c import safe_load
 
 
 @pytest.mark.long
 def test_one_more_seed_searches_and_trains_only_itself(project: Project, tmp_path: Path) -> None:
     run = project.copy(tmp_path / "run")
-    params = yaml.safe_load((run.folder / "params.yaml").read_text())
+    params = safe_load((run.folder / "params.yaml").read_text())
     run.write_params({**params, "seeds": [*params["seeds"], 7]})
     before = {
         path: path.read_bytes()

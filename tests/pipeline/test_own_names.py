@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
 from run_cli import run
 from small_world import COLOURS, write_image_folder
+from yaml_in_c import safe_load
 
 from wsoup.base.errors import DataError, ParamsError
 from wsoup.pipeline.profiles import own
@@ -20,7 +20,7 @@ def profiled(source: str, target: str) -> dict[str, dict]:
     write_image_folder(Path("all", source), splits={"train": 2, "test": 1}, classes=COLOURS)
     write_image_folder(Path("all", target), splits={"test": 1}, classes=TARGET)
     text = own.own("all", encoder={"pretrained": "openai"}).text
-    return yaml.safe_load(text)["datasets"]
+    return safe_load(text)["datasets"]
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_two_links_to_one_folder_are_not_two_datasets(in_tmp: Path) -> None:
     Path("all").mkdir()
     Path("all/a").symlink_to(Path("elsewhere").resolve())
     write_image_folder(Path("all/b"), splits={"test": 1}, classes=COLOURS)
-    assert list(yaml.safe_load(own.own("all", encoder={"pretrained": "openai"}).text)["datasets"]) == ["elsewhere", "b"]
+    assert list(safe_load(own.own("all", encoder={"pretrained": "openai"}).text)["datasets"]) == ["elsewhere", "b"]
     Path("more").mkdir()
     Path("more/a").symlink_to(Path("all/b").resolve())
     Path("more/b").symlink_to(Path("all/b").resolve())

@@ -12,10 +12,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import yaml
 from half_done import unread_keys
 from project import miniature_params
 from small_world import COLOURS, write_image_folder
+from yaml_in_c import safe_load
 
 from wsoup.base.errors import LONGEST, ParamsError
 from wsoup.finetune.loss_params import ProgradLoss
@@ -32,7 +32,7 @@ WITHOUT = Paper("/data").text()
 
 ROOT = Path(__file__).parents[2]
 docs = SimpleNamespace(**runpy.run_path(str(ROOT / "docs/make_params.py")))
-RAW = yaml.safe_load((ROOT / "params.yaml").read_text())
+RAW = safe_load((ROOT / "params.yaml").read_text())
 
 
 def changed(**values: Any) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def refusal(**values: Any) -> str:
 
 def test_the_project_and_its_profiles_watch_what_they_read(in_tmp: Path) -> None:
     texts = [template("demo"), demo("all"), WITHOUT, Paper("/data", gpt_descriptors="/gpt", methods="all").text()]
-    for raw in (*map(yaml.safe_load, texts), miniature_params(RAW["encoder"])):
+    for raw in (*map(safe_load, texts), miniature_params(RAW["encoder"])):
         parse_params(raw, origin="params.yaml")
 
 
@@ -145,7 +145,7 @@ def test_a_local_config_is_watched_even_with_a_tag(tmp_path: Path) -> None:
     config, apart = tmp_path / "configs/tiny-clip.json", tmp_path / "elsewhere.safetensors"
     config.parent.mkdir()
     config.write_text("{}")
-    raw = yaml.safe_load(own(str(root), encoder={"model": "tiny-clip", "pretrained": "openai"})[0])
+    raw = safe_load(own(str(root), encoder={"model": "tiny-clip", "pretrained": "openai"})[0])
     raw["encoder"] |= {"config": str(config), "watch": str(config)}
     parse_params(raw, origin="params.yaml")
     apart.touch()

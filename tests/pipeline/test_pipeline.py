@@ -6,8 +6,8 @@ import json
 
 import pytest
 import torch
-import yaml
 from project import PLANE, SOFT, Project
+from yaml_in_c import safe_load
 
 from wsoup.core.prompts import prompt
 from wsoup.disk import store
@@ -72,7 +72,7 @@ def the_first_corner_is_the_tuned_model(project, encoder):
 
 def test_an_experiment_runs_with_a_param_set_on_the_command_line(project):
     project.run("dvc", "exp", "run", "--name", "six", "-S", "soups.word.k0=6", "soup@word")
-    assert yaml.safe_load((project.folder / "params.yaml").read_text())["soups"]["word"]["k0"] == 6
+    assert safe_load((project.folder / "params.yaml").read_text())["soups"]["word"]["k0"] == 6
     project.git("checkout", "-q", "--", ".")
     project.repro()
 
@@ -88,7 +88,7 @@ def test_two_runs_from_scratch_end_in_the_same_bytes(project, tmp_path, tiny_enc
 def test_a_source_without_targets_gets_its_answer(project, tmp_path):
     """A folder of photos of one's own, say: the upper bound, which targets select, has no row."""
     alone = project.copy(tmp_path / "alone")
-    params = yaml.safe_load((alone.folder / "params.yaml").read_text())
+    params = safe_load((alone.folder / "params.yaml").read_text())
     params["datasets"] = {"photo": params["datasets"]["photo"]}
     alone.write_params(params)
     alone.repro()

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from project import ROOT, Project, miniature_params
 from repository import make_dvc_folder
+from yaml_in_c import safe_load
 
 from wsoup.base.errors import ParamsError
 from wsoup.params.graph import read_graph
@@ -76,7 +77,7 @@ def test_a_change_runs_the_stages_behind_it(project):
 
 def test_the_paper_is_planned_before_its_images_are_there(in_tmp):
     """An H100 in fp32 encodes the paper's 1.2 x 10^5 test images in about as many products as 35 GFLOP each."""
-    raw = yaml.safe_load(Paper("/data").text())
+    raw = safe_load(Paper("/data").text())
     needs = Needs(parse_params(raw, origin="paper"))
     assert needs.unknown == {}
     assert (needs.of("embed@imagenet").images, needs.of("embed_train").images) == (50_000, 48_000)
@@ -124,7 +125,7 @@ def test_devices_share_shards_and_what_follows_them_is_done_by_one():
 
 def paper(*methods: str, **values: object) -> Needs:
     """The needs of the paper with all methods, or some."""
-    raw = yaml.safe_load(Paper("/data", "/data/gpt", methods="all").text())
+    raw = safe_load(Paper("/data", "/data/gpt", methods="all").text())
     if methods:
         raw["finetune"]["methods"] = {name: raw["finetune"]["methods"][name] for name in methods}
         raw["report"]["method"] = methods[0]
@@ -174,7 +175,7 @@ def test_half_precision_has_the_rate_of_half_precision(in_tmp, precision):
     shutil.copy(ROOT / "dvc.yaml", "dvc.yaml")
     make_dvc_folder(in_tmp)
     took = {}
-    params = yaml.safe_load(Paper("/data").text())
+    params = safe_load(Paper("/data").text())
     for each in ("fp32", precision):
         params["encoder"]["precision"] = each
         Path("params.yaml").write_text(yaml.safe_dump(params))

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from dvc.utils.hydra import apply_overrides
 from project import ROOT
 from repository import git as run_git
 from run_cli import run
 from small_world import COLOURS, write_image_folder
+from yaml_in_c import safe_load
 
 from wsoup.base.errors import DataError, MissingError, ParamsError
 from wsoup.datasets import folder
@@ -34,7 +34,7 @@ OTHER = {"one": (200, 30, 30), "two": (30, 180, 40)}
 
 
 def loaded(text: str) -> Params:
-    return parse_params(yaml.safe_load(text), origin="params.yaml")
+    return parse_params(safe_load(text), origin="params.yaml")
 
 
 def of_photos(images: object, *, pretrained: str = "openai", **choices: Any) -> str:
@@ -50,7 +50,7 @@ def test_readers_of_yaml_1_1_see_the_same_values_as_wsoup(text: str) -> None:
     small = filled(text, {"finetune.weight_decay": 2e-07})
     assert "weight_decay: 2.0e-07" in small
     for written in (text, small):
-        assert yaml.safe_load(written) == parse_yaml(written, origin="params.yaml")
+        assert safe_load(written) == parse_yaml(written, origin="params.yaml")
 
 
 def test_values_are_set_and_comments_stay() -> None:
@@ -91,9 +91,9 @@ def test_dvc_changes_the_lines_of_the_values_that_are_set_and_no_other(tmp_path:
 
 def test_keys_that_dvc_tracks_one_by_one_must_be_there() -> None:
     """DVC would find them missing after the stage has run, and record nothing."""
-    raw = yaml.safe_load((ROOT / "params.yaml").read_text())
+    raw = safe_load((ROOT / "params.yaml").read_text())
     raw["landscape"]["methods"] = ["soft"]  # without methods there is no such stage
-    for stage in yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"].values():
+    for stage in safe_load((ROOT / "dvc.yaml").read_text())["stages"].values():
         for key in (
             key for key in stage.get("do", stage).get("params", ()) if isinstance(key, str) and "${" not in key
         ):
@@ -132,7 +132,7 @@ def test_the_papers_profile_names_bf16_where_the_processor_is_fast_at_it(monkeyp
     comment = "# fp32 | bf16 (fast on this processor; docs/performance.md) | fp16 (autocast) |"
     assert comment in texts[True]
     assert texts[True].replace(comment, "# fp32 | bf16 | fp16 (autocast) |") == texts[False]
-    assert yaml.safe_load(texts[True]) == yaml.safe_load(texts[False])
+    assert safe_load(texts[True]) == safe_load(texts[False])
 
 
 def test_weights_in_a_file_are_watched(tmp_path) -> None:
@@ -158,7 +158,7 @@ def test_options_that_do_not_fit_together_are_refused(choices: dict[str, str], m
 @pytest.mark.parametrize("all_options", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_every_combination_of_options_of_the_paper_gives_a_file_that_loads(all_options: bool) -> None:
     """All groups x sources x descriptors; with more time also x words x Waffle's list x models."""
-    base = yaml.safe_load(template("paper"))
+    base = safe_load(template("paper"))
     sources = [name for name, known in PAPER.items() if known.role != "dg"] + ["laion:/laion"]
     choices: list[Any] = [GROUPS, sources, (None, "/gpt")]
     more = [(None, "/w.txt"), (False, True), (None, *(model for model, _ in ENCODERS[1:]))]
@@ -207,7 +207,7 @@ def with_values(base: dict[str, Any], values: dict[str, object]) -> dict[str, An
 def test_values_of_a_profile_are_those_of_its_text() -> None:
     paper = Paper("/data", methods="landscape", words="/w.txt", model="ViT-L-14")
     text = paper.text()
-    assert with_values(yaml.safe_load(template("paper")), paper.values()) == yaml.safe_load(text)
+    assert with_values(safe_load(template("paper")), paper.values()) == safe_load(text)
 
 
 def test_the_paper_needs_no_data_and_dvc_watches_small_files() -> None:
@@ -230,7 +230,7 @@ def values(value: Any, prefix: str = "") -> dict[str, Any]:
 
 def test_the_profile_has_every_setting_that_the_paper_fixes() -> None:
     raw = values(of_paper(methods="all").model_dump(mode="json", by_alias=True))
-    fixed = yaml.safe_load((DATA / "paper/settings.yaml").read_text())
+    fixed = safe_load((DATA / "paper/settings.yaml").read_text())
     del fixed["pools"], fixed["differs"]
     fixed["finetune"]["methods"] = methods_of("all")
     assert {key: raw[key] for key in values(fixed)} == values(fixed)
@@ -445,12 +445,12 @@ def test_class_names_are_proposed_or_read_from_a_file(in_tmp: Path) -> None:
     code, printed, errors = run("profile", "own", "--images", "photos", "--classes", "names.txt")
     assert code == 0, errors
     assert "may read better" not in errors
-    assert yaml.safe_load(printed)["datasets"]["photos"]["class_names"] == str(Path("names.txt").resolve())
+    assert safe_load(printed)["datasets"]["photos"]["class_names"] == str(Path("names.txt").resolve())
     code, printed, errors = run("profile", "own", "--images", "photos", "--out", "params.yaml")
     assert code == 0, errors
     assert "classes are named AnnualCrop -> annual crop; class_names.txt has all names" in errors
     assert Path("class_names.txt").read_text() == "AnnualCrop\tannual crop\ncar_side\tcar side\n"
-    named = yaml.safe_load(Path("params.yaml").read_text())["datasets"]["photos"]["class_names"]
+    named = safe_load(Path("params.yaml").read_text())["datasets"]["photos"]["class_names"]
     assert named == "class_names.txt", "which lies beside params.yaml"
     as_in_try = look("photos", shots=2, seed=1, template="a {}.", classes=None).class_names
     assert folder.read("photos", class_names=named).class_names == as_in_try == ["annual crop", "car side"]
@@ -481,7 +481,7 @@ def test_cupls_folder_makes_its_row_for_every_dataset_that_it_has(in_tmp) -> Non
     for name in ("imagenet_prompts_full.json", "cars_prompts_full.json", "cars_prompts_full.names.txt"):
         (folder / name).write_text("{}")
     text = Paper("/data", gpt_descriptors="gpt", sentences="gpt/cupl").text()
-    datasets = yaml.safe_load(text)["datasets"]
+    datasets = safe_load(text)["datasets"]
     given = {name: dataset["sentences"] for name, dataset in datasets.items() if "sentences" in dataset}
     assert given.pop("stanford_cars") == "gpt/cupl/cars_prompts_full.json"
     assert set(given.values()) == {"gpt/cupl/imagenet_prompts_full.json"}

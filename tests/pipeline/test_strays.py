@@ -6,15 +6,15 @@ import shutil
 from pathlib import Path
 
 import pytest
-import yaml
 from project import Project
+from yaml_in_c import safe_load
 
 
 @pytest.fixture(scope="module")
 def first(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A copy of the project without the dataset `other`, the method `ce` and the soup `descriptor`; not yet run."""
     first = project.copy(tmp_path_factory.mktemp("strays") / "first")
-    params = yaml.safe_load((first.folder / "params.yaml").read_text())
+    params = safe_load((first.folder / "params.yaml").read_text())
     params["datasets"] = {{"other": "another"}.get(name, name): section for name, section in params["datasets"].items()}
     del params["finetune"]["methods"]["ce"], params["soups"]["descriptor"]
     first.write_params(params)
@@ -70,7 +70,7 @@ def test_a_fresh_clone_is_up_to_date_after_names_changed(project: Project, first
 def test_a_dataset_that_is_taken_out_does_not_fail_the_next_run(project: Project, tmp_path: Path) -> None:
     """Its manifest is removed before the stage that reads all of them looks at its inputs."""
     run = project.copy(tmp_path / "run")
-    params = yaml.safe_load((run.folder / "params.yaml").read_text())
+    params = safe_load((run.folder / "params.yaml").read_text())
     del params["datasets"]["other"]
     run.write_params(params)
     printed = run.run("dvc", "repro", "evaluated")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-import yaml
 from project import Project
+from yaml_in_c import safe_load
 
 from wsoup.pipeline.checks.missing_keys import missing_keys
 
@@ -22,7 +22,7 @@ def edited(project: Project):
 
 def renamed(project: Project, where: str, *, old: str, new: str) -> None:
     """Give a key of params.yaml another name."""
-    params = yaml.safe_load((project.folder / "params.yaml").read_text())
+    params = safe_load((project.folder / "params.yaml").read_text())
     section = params
     for name in where.split("."):
         section = section[name]
@@ -66,7 +66,7 @@ def test_an_experiment_with_an_impossible_value_fails_in_one_line(edited: Projec
 
 def test_what_dvc_refuses_without_a_word_is_said_by_check(edited: Project) -> None:
     """The key is optional for wsoup, but dvc.yaml names it."""
-    params = yaml.safe_load((edited.folder / "params.yaml").read_text())
+    params = safe_load((edited.folder / "params.yaml").read_text())
     del params["candidates"]["words"]["watch"]
     edited.write_params(params)
     assert "Could not find 'candidates.words.watch'" in edited.run("dvc", "status", good=False)

@@ -28,13 +28,14 @@ def inner(first_run: Project, tmp_path_factory: pytest.TempPathFactory) -> Proje
 
 
 def test_compare_finds_reports_and_right_images_of_a_revision(inner: Project) -> None:
-    inner.edit("soups.word", m=1)
-    inner.repro("report")
+    inner.edit("heads.ridge", kind="prototypes")
+    assert inner.repro("report") == {"code", "head@ridge", "report"}
     try:
         printed = inner.run("wsoup", "compare")
         assert "is not in revision HEAD" not in printed
         assert "another machine" not in printed
-        assert "params: soups.word.m 2 -> 1" in printed
+        assert "params: heads.ridge.kind ridge -> prototypes" in printed
+        assert "head ridge" in printed
         from wsoup.report.revisions import Revision
 
         assert Revision("HEAD", root=inner.folder).right, "DVC's cache has the images that rows get right"

@@ -16,6 +16,7 @@ import pytest
 import yaml
 from project import ROOT
 from repository import commit, new_repository
+from yaml_in_c import safe_load
 
 from wsoup.base.errors import ParamsError
 from wsoup.disk import store
@@ -286,7 +287,7 @@ def test_params_that_were_edited_after_the_run_are_said_before_what_is_of_the_ru
     new_repository(tmp_path)
     write_run(tmp_path, {WHOLE: {1: 200}})
     commit(tmp_path, "before")
-    params = yaml.safe_load((tmp_path / "params.yaml").read_text())
+    params = safe_load((tmp_path / "params.yaml").read_text())
     params["soups"]["word"]["k0"] = 5
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(params))
     assert compare(root=tmp_path).splitlines()[:2] == [
@@ -464,7 +465,7 @@ def test_every_edited_key_is_named_on_a_line_of_its_own_where_one_line_is_too_sh
 def test_a_section_that_no_report_depends_on_is_no_edit(tmp_path):
     write_run(tmp_path, {WHOLE: {1: 200}})
     record = Revision(WORKSPACE, root=tmp_path).record
-    params = yaml.safe_load((tmp_path / "params.yaml").read_text())
+    params = safe_load((tmp_path / "params.yaml").read_text())
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(params | {"embed": {"batch_size": 4}}))
     assert edited(record, root=tmp_path) == []
     params["soups"]["word"]["k0"] = 5

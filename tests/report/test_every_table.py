@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
 from half_done import is_used, of_rooms, trees
 from processes import ROOT
+from yaml_in_c import safe_load
 
 from wsoup.report.figures import FIGURES
 
@@ -59,7 +59,7 @@ def keys_of_figures() -> set[str]:
 
 def named_figures() -> dict[str, set[str]]:
     """Where each figure has a part of its own -> the figures that have it."""
-    listed = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["plots"]
+    listed = safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["plots"]
     in_dvc = {re.sub(r"^reports/plots/|\.json$", "", path) for plot in listed for path in plot}
     templates = {path.stem for path in (ROOT / "data/plots").glob("*.json")}
     return {"wsoup/report/figures.py: FIGURES": set(FIGURES), "data/plots/": templates, "dvc.yaml: plots": in_dvc}

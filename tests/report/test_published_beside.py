@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-import yaml
 from report_made import results
+from yaml_in_c import safe_load
 
 from wsoup.pipeline.checks.published import figure_of
 from wsoup.pipeline.params import parse_params
@@ -55,7 +55,7 @@ def test_they_stand_in_the_row_of_the_page():
 
 
 def test_before_the_run_check_says_which_datasets_have_one():
-    params = parse_params(yaml.safe_load(Paper("/data").text()), origin="paper")
+    params = parse_params(safe_load(Paper("/data").text()), origin="paper")
 
     def said(name: str, n_images: int, n_classes: int) -> list[str]:
         return list(figure_of(name, params=params, n_images=n_images, n_classes=n_classes))

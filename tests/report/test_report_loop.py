@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-import yaml
+from yaml_in_c import safe_load
 
 from wsoup.report.compare import compare
 from wsoup.report.page import write_page
@@ -134,7 +134,7 @@ def test_an_experiment_ends_in_one_consistent_state_and_can_be_taken_back(loop):
     assert "params.yaml has changed" not in loop.run("wsoup", "results")
     loop.run("dvc", "exp", "run", "--name", "more", "-S", "soups.word.k0=8", "-S", "soups.word.m=3")
     assert load_record(loop.folder) == reports, "the same as by hand"
-    assert yaml.safe_load((loop.folder / "params.yaml").read_text()) == yaml.safe_load(params)
+    assert safe_load((loop.folder / "params.yaml").read_text()) == safe_load(params)
     table = loop.run(
         "dvc",
         "exp",
@@ -221,7 +221,7 @@ def test_compare_shows_first_what_an_edited_param_feeds(param, value, first, pro
     copy = project.copy(tmp_path / "project")
     file = copy.folder / "reports/verdict.json"
     record = json.loads(file.read_text())
-    params = yaml.safe_load((copy.folder / "params.yaml").read_text())
+    params = safe_load((copy.folder / "params.yaml").read_text())
     *sections, key = param.split(".")
     for place in (record["params"], params):
         for name in sections:

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from project import DIVERSE, PROMPT, RATES, call_stage, miniature_params, write_miniature, write_params
+from yaml_in_c import safe_load
 
 from wsoup.report.page import write_page
 
@@ -106,7 +106,7 @@ def world(tmp_path_factory, tiny_encoder_files) -> Path:
 def run_and_check(world: Path, folder: Path, drawn: dict[str, Any]) -> None:
     """Run the stages behind the scores as params say, and check what a user reads."""
     shutil.copytree(world, folder)
-    params = yaml.safe_load((folder / "params.yaml").read_text())
+    params = safe_load((folder / "params.yaml").read_text())
     params |= {"seeds": drawn["seeds"], "soups": drawn["soups"], "heads": drawn["heads"]}
     for name in TARGETS:
         if name not in drawn["targets"]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-import yaml
 from project import ROOT
+from yaml_in_c import safe_load
 
 from wsoup.core.modes import WEIGHINGS
 from wsoup.params.section import parse
@@ -20,7 +20,7 @@ from wsoup.report.what_rows_are import (
 from wsoup.search.grow.kind import AnySoup
 from wsoup.search.grow.sample import SampleSoup
 
-PARAMS = parse(RunParams, yaml.safe_load((ROOT / "data/profiles/demo.yaml").read_text()), origin="demo.yaml")
+PARAMS = parse(RunParams, safe_load((ROOT / "data/profiles/demo.yaml").read_text()), origin="demo.yaml")
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_each_way_of_weighing_texts_is_said(way):
 
 
 def test_rows_of_templates_say_where_they_are_from():
-    raw = yaml.safe_load((ROOT / "data/profiles/demo.yaml").read_text())
+    raw = safe_load((ROOT / "data/profiles/demo.yaml").read_text())
     raw["evaluate"]["templates"] = {"openai7": "openai7", "mine": "mine.txt"}
     raw["datasets"]["counts"]["templates"] = "counts.txt"
     params = parse(RunParams, raw, origin="demo.yaml")

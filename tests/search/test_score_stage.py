@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 import torch
 import yaml
+from yaml_in_c import safe_load
 
 from stages import score as stage
 from wsoup.base.errors import MismatchError
@@ -81,7 +82,7 @@ def test_pools_that_no_soup_reads_k2_of_have_none(artifacts):
     """The same scores otherwise; what is kept of a run with k2 is not taken for that of a run without."""
     run()
     with_k2 = store.read_table(artifacts.scores("words"))
-    params = yaml.safe_load(Path("params.yaml").read_text())
+    params = safe_load(Path("params.yaml").read_text())
     params["score"]["likelihood"] = ["descriptors"]
     Path("params.yaml").write_text(yaml.safe_dump(params))
     run()
@@ -96,7 +97,7 @@ def test_pools_that_no_soup_reads_k2_of_have_none(artifacts):
 @pytest.mark.parametrize("first", [True, False])
 def test_texts_and_class_name_have_the_final_period_only_if_the_pool_says_so(artifacts, tiny_encoder, first):
     """Both, one after the other: what is kept of a run is not taken for the other's."""
-    params = yaml.safe_load(Path("params.yaml").read_text())
+    params = safe_load(Path("params.yaml").read_text())
     right_by_name = []
     for period in (first, not first):
         params["candidates"]["words"]["period"] = period

@@ -18,6 +18,7 @@ from processes import Running, run_stage
 from project import ROOT, call_stage
 from safetensors.torch import load_file
 from small_world import write_image_folder
+from yaml_in_c import safe_load
 
 from wsoup.base.errors import ChangedError, DataError, MismatchError, MissingError
 from wsoup.core.member import Member
@@ -43,7 +44,7 @@ def world(in_tmp: Path, tiny_encoder, tiny_encoder_files, monkeypatch) -> Path:
         members = tuple(Member(text) for text in ("sharp", "old nice", "big"))
         Soup("chains", seed, TEMPLATE, tiny_encoder.id, members).save(f"artifacts/soups/word/seed{seed}.json")
     embed(range(len(rows)), encoder=tiny_encoder.id)
-    params = yaml.safe_load((ROOT / "params.yaml").read_text())
+    params = safe_load((ROOT / "params.yaml").read_text())
     source = {"role": "source", "layout": "imagefolder", "root": "images", "watch": "images"}
     params |= {"source": "colours", "seeds": [1, 2], "encoder": tiny_encoder_files}
     params["datasets"] = {"colours": {**source, "template": TEMPLATE}}
@@ -198,7 +199,7 @@ def test_a_missing_folder_of_images_is_named(world):
 
 def test_a_rate_is_chosen_on_held_out_images_and_said_beside_the_weights(world):
     """The weights are those of the chosen rate, as if params.yaml had named it."""
-    params = yaml.safe_load(Path("params.yaml").read_text())
+    params = safe_load(Path("params.yaml").read_text())
     coop = params["finetune"]["methods"]["coop"]
     params["finetune"] |= {"iterations": 4, "methods": {"coop": coop | {"select": {"learning_rate": [1.0e-9, 0.05]}}}}
     Path("params.yaml").write_text(yaml.safe_dump(params))
@@ -219,9 +220,9 @@ def test_a_rate_is_chosen_on_held_out_images_and_said_beside_the_weights(world):
 
 @pytest.mark.parametrize("name", ["prolip", "promptsrc", "clip_lora", "both_stages_2sfs"])
 def test_later_rivals_are_trained_stored_and_loaded_as_the_toy_world_lists_them(world, tiny_encoder, name):
-    method = yaml.safe_load((ROOT / "data/toy/rivals.yaml").read_text())[name]
+    method = safe_load((ROOT / "data/toy/rivals.yaml").read_text())[name]
     del method["group"]
-    params = yaml.safe_load(Path("params.yaml").read_text())
+    params = safe_load(Path("params.yaml").read_text())
     params["report"]["method"] = name
     params["finetune"] |= {"iterations": 6, "methods": {name: method | {"soup": "word"}}}
     Path("params.yaml").write_text(yaml.safe_dump(params))

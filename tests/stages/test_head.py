@@ -11,6 +11,7 @@ import pytest
 import torch
 import yaml
 from project import ROOT, call_stage, stage_module
+from yaml_in_c import safe_load
 
 from wsoup.base.errors import DataError
 from wsoup.core.member import Member
@@ -52,7 +53,7 @@ def world(in_tmp: Path, tiny_encoder, tiny_encoder_files, monkeypatch) -> Path:
         rows = [row for row in range(24) if row % 6 != seed]
         store.write_table(f"artifacts/splits/photo/seed{seed}.parquet", pa.table({"row": rows}))
     store.write_checked_object("artifacts/evaluated.json", {"datasets": [{"name": name} for name in TESTS]})
-    params = yaml.safe_load((ROOT / "params.yaml").read_text())
+    params = safe_load((ROOT / "params.yaml").read_text())
     params |= {"source": "photo", "seeds": [1, 2], "encoder": tiny_encoder_files}
     params["heads"] = {"mine": {"kind": "both", "soup": "word"}, "plain": {"kind": "prototypes", "soup": "class_name"}}
     Path("params.yaml").write_text(yaml.safe_dump(params))

@@ -12,6 +12,7 @@ import pytest
 import yaml
 from miniature import build_coop, draw, write_huggingface
 from project import call_stage, search_soups
+from yaml_in_c import safe_load
 
 from wsoup.datasets.paper import PAPER
 from wsoup.disk import store
@@ -35,7 +36,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, tiny_encoder_files: dict[str
         draw(root / "folder" / name)
     (root / "folder/list.csv").write_text("path,class_name\ntest/ant/1.png,ant\ntest/bee/3.png,bee\n")
     write_huggingface(root / "saved")
-    raw = yaml.safe_load(Paper("data").text())
+    raw = safe_load(Paper("data").text())
     (root / "params.yaml").write_text(yaml.safe_dump(_small(raw, encoder=tiny_encoder_files)))
     (root / "texts").mkdir()
     (root / "texts/descriptors.txt").write_text("which is red\nwhich has legs\nwhich can fly\n")

@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 import pyarrow.compute as pc
-import yaml
 from project import Project
+from yaml_in_c import safe_load
 
 from wsoup.disk import store
 from wsoup.evaluate.right import random_beside
@@ -22,7 +22,7 @@ def example() -> dict:
     _, _, section = (ROOT / "docs/pipeline.md").read_text().partition("## A pool of your own")
     block = re.search(r"```yaml\n(.*?)```", section, re.DOTALL)
     assert block is not None
-    return yaml.safe_load(block[1])
+    return safe_load(block[1])
 
 
 def test_a_pool_of_ones_own_is_ranked_searched_evaluated_and_shown(project: Project) -> None:
@@ -32,7 +32,7 @@ def test_a_pool_of_ones_own_is_ranked_searched_evaluated_and_shown(project: Proj
     (project.folder / "pools/facts.txt").write_text("".join(f"{fact}\n" for fact in FACTS))
     block = example()
     block["candidates"]["descriptors"]["period"] = False  # as they were ranked
-    params = yaml.safe_load((project.folder / "params.yaml").read_text())
+    params = safe_load((project.folder / "params.yaml").read_text())
     params["candidates"] |= block["candidates"]
     params["soups"] |= block["soups"]
     project.write_params(params)

@@ -26,6 +26,7 @@ from project import copy_pipeline
 from repository import commit, new_repository
 from safetensors.torch import save_file
 from tower_cases import CONFIG
+from yaml_in_c import safe_load
 
 from wsoup.datasets.paper import PAPER
 from wsoup.paper import coverage
@@ -139,7 +140,7 @@ def test_every_row_of_the_paper_is_filled_and_marked(world):
     """The authors' files by their names: few-shot pickles, words, Waffle's texts. Some 190 stages."""
     words = world.root / "gpt/google-10000-english-no-swears.txt"
     text = world.profile("--methods", "all", "--words", str(words))
-    raw = yaml.safe_load(text)
+    raw = safe_load(text)
     changes = small(raw, encoder=write_encoder(world.root / "encoder", model="three-blocks"))
     changes["datasets.imagenet.fewshot_pickles"] = str(world.root / "pickles")
     changes["candidates.waffle"] = str(world.root / "gpt/waffle_descriptors.txt")
@@ -167,7 +168,7 @@ def test_rows_with_laion_as_the_source_and_with_another_model(world):
     for wnid in WNIDS:
         for i in range(16):  # the paper's shots
             draw(world.root / "laion" / wnid / f"{i}.jpg")
-    raw = yaml.safe_load(world.profile("--methods", "all", "--source", f"laion:{world.root}/laion"))
+    raw = safe_load(world.profile("--methods", "all", "--source", f"laion:{world.root}/laion"))
     methods = ("coop", "coop_diverse", "soft_random")
     raw["finetune"]["methods"] = {name: raw["finetune"]["methods"][name] for name in methods}
     raw["landscape"]["methods"] = ["soft_random"]
@@ -218,7 +219,7 @@ def check_tables(folder: Path, *, counts: dict[str, int]) -> None:
 
 def check_figures(project: Path, *, made: int) -> None:
     """Every figure of data/paper/figures.csv that this params.yaml makes exists and is not empty."""
-    params = parse_params(yaml.safe_load((project / "params.yaml").read_text()), origin="params.yaml")
+    params = parse_params(safe_load((project / "params.yaml").read_text()), origin="params.yaml")
     settings = coverage.of_params(params.model_dump(mode="json", by_alias=True))
     figures = [line for line in paper.read("figures") if line["made_by"].startswith("reports/")]
     places = [figure["made_by"] for figure in figures if not list(coverage.lacks(figure["needs"].split(), settings))]

@@ -12,6 +12,7 @@ import yaml
 from miniature import build_coop
 from processes import run_module
 from project import ROOT
+from yaml_in_c import safe_load
 
 from wsoup.disk import store
 from wsoup.pipeline.profiles.paper import Paper
@@ -26,7 +27,7 @@ def prepare(folder: Path, dataset: str) -> tuple[int | None, str]:
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("world")
     build_coop(root / "data")
-    raw = yaml.safe_load(Paper("data").text())
+    raw = safe_load(Paper("data").text())
     raw["fewshot"] = {"shots": 2}
     (root / "params.yaml").write_text(yaml.safe_dump(raw))
     return root
