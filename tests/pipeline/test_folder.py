@@ -108,7 +108,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 def upgraded(folder, tmp_path_factory):
     """The folder of a wsoup that is then upgraded: a copy of the library with an edit, installed elsewhere."""
     site = tmp_path_factory.mktemp("site")
-    shutil.copytree(code.ROOT / "wsoup", site / "wsoup", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(code.ROOT / "wsoup", site / "wsoup")
     for name in project.file_names():
         (site / "wsoup/_project" / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(project.file(name), site / "wsoup/_project" / name)
