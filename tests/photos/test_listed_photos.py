@@ -194,7 +194,47 @@ def test_a_folder_by_the_name_of_a_file_of_names(in_tmp: Path) -> None:
     assert list(answers("in", folders={"n01": "red"})[0].values()) == ["red"]
 
 
+@pytest.mark.parametrize(
+    ("folders", "expected"),
+    [
+        ({"Pferd": "horse", "dog": "dog", "horse": "guitar"}, {"Pferd": "horse", "dog": "dog", "horse": "guitar"}),
+        ({"Felsen": "rock", "Rock": "skirt"}, {"Felsen": "rock", "Rock": "skirt"}),
+        ({"n01": "red", "n02": "blue"}, {"n01": "red", "blue": "blue"}),
+    ],
+)
+def test_a_folder_is_of_its_own_class_also_if_another_has_its_name(
+    in_tmp: Path, folders: dict[str, str], expected: dict[str, str]
+) -> None:
+    """As for training, where only the name before the tab is a folder's."""
+    for folder in expected:
+        Path("in", folder).mkdir(parents=True)
+        Path("in", folder, "1.png").write_bytes(png(1))
+    found, lines = answers("in", names=[*folders.values()], folders=folders)
+    assert found == {f"in/{folder}/1.png": name for folder, name in expected.items()}
+    assert not lines
+
+
+def test_a_folder_that_may_be_either_of_two_classes_labels_nothing(in_tmp: Path) -> None:
+    for folder in ("DOG", "red"):
+        Path("in", folder).mkdir(parents=True)
+        Path("in", folder, "1.png").write_bytes(png(1))
+        found, lines = answers("in", names=["dog", "Dog", "red"])
+        assert not any(found.values())
+        assert lines == ["folders are not taken for labels, since these may mean two classes: 'DOG' (1)"]
+
+
 # ------------------------------------------------------------------------------------------------- labels by lists
+
+
+def test_a_label_that_may_be_either_of_two_classes_is_not_counted(in_tmp: Path) -> None:
+    """Training refuses such a list."""
+    Path("list.csv").write_text("path,label\na.png,horse\nb.png,Pferd\nc.png,guitar\nd.png,horse\ne.png,cow\n")
+    found, lines = answers("list.csv", names=["horse", "guitar"], folders={"Pferd": "horse", "horse": "guitar"})
+    assert [*found.values()] == [None, "horse", "guitar", None, None]
+    assert lines == [
+        "1 of 5 photos have a label that is not a class name, and are not counted: 'cow' (1)",
+        "2 of 5 photos have a label that may mean two classes, and are not counted: 'horse' (2)",
+    ]
 
 
 @pytest.mark.parametrize(
