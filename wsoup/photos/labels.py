@@ -9,7 +9,8 @@ from pathlib import Path
 
 from wsoup.base.errors import one_line
 from wsoup.base.folder_names import composed, key
-from wsoup.datasets.cells import has_numbers
+from wsoup.datasets.cells import bare_number, has_numbers
+from wsoup.datasets.class_lookup import key_of, numbered_keys
 from wsoup.photos.files import Photo
 
 SHOWN = 5
@@ -22,8 +23,9 @@ def labelled(
     """The photos with their labels.
 
     A list's label is a class name in any spelling that `key` equates, a folder's name of `folders` (folder -> class
-    name), or, where no class is called by a number, the position of a class. Photos of which no list says anything are
-    labelled by their own folders, if all of these folders in one place are named like classes.
+    name), or, where classes are not called by numbers, the position of a class; ``3.0`` and ``03`` are 3. Photos of
+    which no list says anything are labelled by their own folders, if all of these folders in one place are named like
+    classes.
 
     A folder may have the name of another class than its own: its photos are of its own, as for training, and a list's
     label that may be either is of none.
@@ -58,19 +60,26 @@ class _Classes:
         by_folder: class names by folder.
         by_text: by folder or class name, as it is written.
         by_key: by the `key` of these.
+        numbered: what numbers are looked up in: `numbered_keys` of the folders, or else all folders and class names.
+        have_positions: whether a number may be a position, since neither folders nor names are numbers.
     """
 
     names: Sequence[str]
     by_folder: Mapping[str, set[str]]
     by_text: Mapping[str, set[str]]
     by_key: Mapping[str, set[str]]
+    numbered: Mapping[str, str]
+    have_positions: bool
 
     @classmethod
     def of(cls, names: Sequence[str], *, folders: Mapping[str, str]) -> _Classes:
         of_folders = [(composed(folder), name) for folder, name in folders.items()]
         of_texts = [*of_folders, *((composed(name), name) for name in names)]
         of_keys = [(key(text), name) for text, name in of_texts]
-        return cls(names, _by_first(of_folders), _by_first(of_texts), _by_first(of_keys))
+        numbered = numbered_keys(folders.items()) or {text: text for text, _ in of_texts}
+        have_positions = not has_numbers([*folders]) and not has_numbers(names)
+        by_folder, by_text, by_key = map(_by_first, (of_folders, of_texts, of_keys))
+        return cls(names, by_folder, by_text, by_key, numbered, have_positions)
 
     def of_folder(self, folder: str) -> set[str]:
         return self.by_folder.get(composed(folder)) or self.of_text(folder)
@@ -78,6 +87,15 @@ class _Classes:
     def of_text(self, text: str) -> set[str]:
         # Where two names have one key, each is still known as it is written.
         return self.by_text.get(composed(text)) or self.by_key.get(key(text), set())
+
+    def of_numbers(self, numbers: Iterable[str]) -> dict[str, set[str]]:
+        """The classes that each number means, of a list whose labels are numbers."""
+        called = {number: self.of_text(key_of(number, self.numbered)) for number in numbers}
+        if any(called.values()) or not self.have_positions:
+            return called
+        # So that a list for training, with its file of class names, means the same here.
+        at = {str(position): {name} for position, name in enumerate(self.names)}
+        return {number: at.get(bare_number(number), set()) for number in called}
 
 
 def _by_first(pairs: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
@@ -95,11 +113,8 @@ Labels = tuple[list[str | None], list[str]]
 def _of_list(photos: Sequence[Photo], *, classes: _Classes) -> Labels:
     """Labels by the words of a list."""
     said = [photo.said or "" for photo in photos]
-    names_of = {text: classes.of_text(text) for text in said if text}
-    if has_numbers(said) and not any(names_of.values()):
-        # Positions, so that a list for training, with its file of class names, means the same here.
-        at = {str(position): {name} for position, name in enumerate(classes.names)}
-        names_of = {text: at.get(text.partition(".")[0], set()) for text in names_of}
+    texts = {*said} - {""}
+    names_of = classes.of_numbers(texts) if has_numbers(said) else {text: classes.of_text(text) for text in texts}
     unknown, unclear = _unlabelled(said, names_of)
     of_all = f"of {len(photos)} photos have a label that"
     lines = []
