@@ -823,6 +823,15 @@ def test_classify_refuses_a_number_outside_of_the_names_as_training_does(in_tmp:
             find_photos([place])
 
 
+@pytest.mark.parametrize("numbers", [("0", "1"), ("0.0", "1.0"), ("00", "01")])
+def test_whole_numbers_are_labels_however_they_are_written(in_tmp: Path, numbers: Sequence[str]) -> None:
+    for kind in ("cls", "json"):
+        texts = numbers if kind == "cls" else [f'{{"label": {int(float(text))}.0}}' for text in numbers]
+        files = [file for i in range(8) for file in sample(f"k{i}", texts[i % 2], kind=kind)]
+        assert tried(shard(Path(kind), *files)).class_names == ["cat", "dog"]
+        assert {name for _, name in labels_of(kind, class_names=["dog", "cat"])[0]} == {"cat", "dog"}
+
+
 def test_shards_are_divided_by_words_in_their_names(in_tmp: Path, photos: forms.Photos) -> None:
     forms.webdataset(Path("parts"), photos)
     Path("mine").mkdir()
