@@ -207,6 +207,7 @@ def broken(features, *, row, value):
         ({"features": torch.eye(60)}, MismatchError, "image features have 60 dimensions, the model's texts 16"),
         ({"labels": torch.zeros(59, dtype=torch.long)}, DataError, r"labels has shape \(59,\) .*expected \(60,\)"),
         ({"labels": torch.full((60,), 0.5)}, DataError, "holds torch.float32; .* a whole number"),
+        ({"labels": torch.full((60,), float("inf"))}, DataError, "holds torch.float32; .* a whole number"),
         ({"labels": torch.full((60,), 4)}, DataError, r"labels\[0\] is 4, outside of the 4 class_names, .*from 0 to 3"),
         (
             {"labels": ["cat"] * 59 + ["cow"]},

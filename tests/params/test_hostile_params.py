@@ -91,6 +91,9 @@ WRONG_VALUES = [
     ("encoder." + "k" * 3_000, 1, "unknown key 'encoder.kkk"),
     ("soups.word.k0", ..., "key 'soups.word.k0' is missing"),
     ("soups.word.k0", 2000, "k0 (2000) must not exceed k1 (1000)"),
+    ("finetune.methods.coop.learning_rate", True, "coop.learning_rate: true is not valid: it must be a number"),
+    ("finetune.ema", False, "finetune.ema: false is not valid: it must be a number"),
+    ("report.confidence", True, "report.confidence: true is not valid: it must be a number"),
     ("soups.word.k0", "many", "soups.word.k0: 'many' is not valid: it must be an integer"),
     (
         "soups.word.kind",

@@ -17,6 +17,9 @@ EXPECTED = {"red fox": ["a bushy tail", "orange fur"], "oak": ["lobed leaves"]}
 ANSWERS = {
     "JSON": json.dumps(EXPECTED),
     "fenced": f"Here you are:\n\n```json\n{json.dumps(EXPECTED, indent=1)}\n```\nAnything else?",
+    "two fences": "First:\n"
+    + "\nThen:\n".join(f"```json\n{json.dumps({name: EXPECTED[name]})}\n```" for name in CLASSES),
+    "a fence of words": f"```\nred fox, oak\n```\n```json\n{json.dumps(EXPECTED)}\n```",
     "around": f"Sure! {json.dumps(EXPECTED)} I hope that this helps.",
     "other spelling": json.dumps({"Red_Fox": EXPECTED["red fox"], "OAK": EXPECTED["oak"]}),
     "one text": json.dumps({"red fox": "a bushy tail\norange fur", "oak": "lobed leaves"}),

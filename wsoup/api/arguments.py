@@ -99,7 +99,7 @@ def checked_labels(
         labels = [numbers_of[name][0] for name in values]
     y = tensor(labels, name="labels")
     # Whole numbers from a table with missing cells elsewhere, or from NumPy's default.
-    if y.is_floating_point() and bool((y == y.round()).all()):
+    if y.is_floating_point() and bool(((y == y.round()) & (y.abs() < 2**53)).all()):
         y = y.long()
     is_whole = not (y.is_floating_point() or y.is_complex() or y.dtype == torch.bool)
     if y.shape != (n_images,) or not is_whole:

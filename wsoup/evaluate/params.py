@@ -11,7 +11,7 @@ from wsoup.base.arguments import Flag
 from wsoup.core.modes import JudgedMode
 from wsoup.core.prompts import bare
 from wsoup.evaluate.rows import OWN_TEMPLATES, SIMPLE
-from wsoup.params.section import Name, NonNegativeInt, Place, PositiveInt, Section, Text, check_stated
+from wsoup.params.section import NO_BOOLEAN, Name, NonNegativeInt, Place, PositiveInt, Section, Text, check_stated
 from wsoup.search.pools.params import LISTED_TEMPLATES, MemberCount, TextCount
 
 TokenCount = Annotated[NonNegativeInt, Field(le=1_000)]
@@ -136,7 +136,7 @@ class ReportParams(Section):
     mode: JudgedMode
     """How soups are judged: centroid, as classifiers and exports are made; score_mean; or paper, a descriptor soup as a
     centroid and any other as a score mean."""
-    confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    confidence: Annotated[float, Field(gt=0, lt=1), NO_BOOLEAN] = 0.95
     """Confidence level of intervals, such as 0.95."""
     gallery: Annotated[NonNegativeInt, Field(le=1_000)] = 6
     """Images shown per target that the soup corrects, and as many that it gets wrong."""

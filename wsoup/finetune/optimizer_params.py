@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from wsoup.params.section import Iterations, NonNegative, Positive, Section
+from wsoup.params.section import NO_BOOLEAN, Iterations, NonNegative, Positive, Section
 
-Momentum = Annotated[float, Field(ge=0, lt=1)]
+Momentum = Annotated[float, Field(ge=0, lt=1), NO_BOOLEAN]
 
 
 class SgdOptimizer(Section):

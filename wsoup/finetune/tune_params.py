@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from wsoup.base.arguments import Flag
-from wsoup.params.section import Count, Fraction, NonNegativeInt, Place, Positive, Section
+from wsoup.params.section import NO_BOOLEAN, Count, Fraction, NonNegativeInt, Place, Positive, Section
 
 
 class AnyTune(Section):
@@ -192,7 +192,7 @@ class BlockNormsTune(AnyTune):
     """
 
     kind: Literal["block_norms"]
-    first_stage: Annotated[float, Field(gt=0, lt=1)] | None = None
+    first_stage: Annotated[float, Field(gt=0, lt=1), NO_BOOLEAN] | None = None
     """Share of the iterations that train norms, one or more (2SFS: 0.6). The others train class weights, which begin as
     the class texts, and the schedule begins again. null: all train norms, and every class has its text."""
 

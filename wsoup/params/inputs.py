@@ -11,10 +11,10 @@ from pydantic import AfterValidator, Field, model_validator
 
 from wsoup.base.arguments import Flag
 from wsoup.core.prompts import checked
-from wsoup.params.section import Name, Place, PositiveInt, Section, Text
+from wsoup.params.section import NO_BOOLEAN, Name, Place, PositiveInt, Section, Text
 
-Mean = Annotated[float, Field(ge=-1e6, le=1e6)]
-Deviation = Annotated[float, Field(ge=1e-6, le=1e6)]
+Mean = Annotated[float, Field(ge=-1e6, le=1e6), NO_BOOLEAN]
+Deviation = Annotated[float, Field(ge=1e-6, le=1e6), NO_BOOLEAN]
 
 
 class EncoderParams(Section):
@@ -108,7 +108,7 @@ class DatasetParams(Section):
     """The prompt template, with one {} for the class name."""
     test_split: Text = "test"
     """The split to evaluate."""
-    test_fraction: Annotated[float, Field(gt=0, lt=1)] | None = None
+    test_fraction: Annotated[float, Field(gt=0, lt=1), NO_BOOLEAN] | None = None
     """Share of images to test on, drawn by digest, of an imagefolder with at most one of train/, val/ and test/, or of
     a list without splits (docs/datasets.md); null: its folders or its list divide it."""
     classes: Half | None = None

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from wsoup.base.errors import LONGEST, ParamsError, one_line
 from wsoup.base.validation import nearest
@@ -24,14 +24,24 @@ Name = Annotated[str, Field(pattern=r"^[\p{L}\p{N}][\p{L}\p{M}\p{N}_-]*$", max_l
 PositiveInt = Annotated[int, Field(ge=1, strict=True)]
 """A count. One that multiplies memory or time also has an upper bound, far beyond any sensible use."""
 NonNegativeInt = Annotated[int, Field(ge=0, strict=True)]
-Fraction = Annotated[float, Field(ge=0, le=1)]
+
+
+def _no_boolean(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError(f"{str(value).lower()} is not valid: it must be a number")
+    return value
+
+
+NO_BOOLEAN = BeforeValidator(_no_boolean)
+"""For a float: true would be 1."""
+Fraction = Annotated[float, Field(ge=0, le=1), NO_BOOLEAN]
 Count = Annotated[PositiveInt, Field(le=10_000)]
 """Tokens, blocks or members; the model sets much lower limits."""
 Iterations = Annotated[PositiveInt, Field(le=100_000_000)]
 Images = Annotated[PositiveInt, Field(le=65_536)]
 # The bounds keep products of several such numbers within float32.
-Positive = Annotated[float, Field(gt=0, le=1e15)]
-NonNegative = Annotated[float, Field(ge=0, le=1e15)]
+Positive = Annotated[float, Field(gt=0, le=1e15), NO_BOOLEAN]
+NonNegative = Annotated[float, Field(ge=0, le=1e15), NO_BOOLEAN]
 
 
 def _unique(seeds: list[int]) -> list[int]:

@@ -49,7 +49,7 @@ def read_answer(contents: Mapping[str, str], *, class_names: Sequence[str]) -> A
     texts: dict[str, list[str]] = {name: [] for name in class_names}
     unknown = []
     for file, content in contents.items():
-        for heading, value in _by_heading(content, class_names=class_names, file=file).items():
+        for heading, value in _by_heading(content, class_names=class_names, file=file):
             names = _named(heading, class_names=class_names)
             if not names:
                 unknown.append(heading)
@@ -74,13 +74,23 @@ def _named(heading: str, *, class_names: Sequence[str]) -> list[str]:
     return exact or [name for name in dict.fromkeys(class_names) if folded(name) == folded(heading)]
 
 
-def _by_heading(content: str, *, class_names: Sequence[str], file: str) -> Mapping[str, object]:
-    """Values by key of a JSON object, or the items below each heading."""
-    fenced = _FENCE.search(content)
-    start, end = fenced.span(1) if fenced else (0, len(content))
+def _by_heading(content: str, *, class_names: Sequence[str], file: str) -> Iterator[tuple[str, object]]:
+    """Each key of the JSON objects with its value, or each heading with the items below it.
+
+    An answer of several fenced parts has an object in each.
+    """
+    fenced = [part.span(1) for part in _FENCE.finditer(content)]
+    objects = [part for part in fenced or [(0, len(content))] if _OBJECT.search(content, *part)]
+    for start, end in objects:
+        yield from _of_object(content, start, end, file=file).items()
+    if not objects:
+        yield from _lists(content, known={folded(name) for name in class_names}).items()
+
+
+def _of_object(content: str, start: int, end: int, *, file: str) -> Mapping[str, object]:
+    """The JSON object between two places, without the words around it."""
     opening = _OBJECT.search(content, start, end)
-    if opening is None:
-        return _lists(content, known={folded(name) for name in class_names})
+    assert opening is not None
     start = opening.start()
     end = content.rfind("}", start, end) + 1 or end
     try:
