@@ -49,10 +49,10 @@ class Gain:
         return cls(n_gained, n_lost, gain.mean, max(-100.0, low), min(100.0, high), confidence)
 
     def __str__(self) -> str:
-        if not self.n_gained and not self.n_lost:
-            return "no difference: the same images right"
         points = f"{self.points:+.2f} points [{self.low:+.2f}, {self.high:+.2f}]"
-        if self.low <= 0 <= self.high:
+        if not self.n_gained and not self.n_lost:
+            points += ", no difference"
+        elif self.low <= 0 <= self.high:
             points += ", which may be noise"
         return f"{points} ({number_of(self.n_gained, 'image')} gained, {self.n_lost:,} lost)"
 
