@@ -35,8 +35,20 @@ def test_the_exit_code_is_1_after_an_error_and_0_after_warnings(folder: Path) ->
     shutil.rmtree("dim")
     exit_code, printed, _ = run("check")
     assert exit_code == 1
-    assert "error: dim: dim does not exist or is not a folder" in printed
+    assert "error: dim: watch: dim does not exist; name a file or folder for `dvc repro` to watch" in printed
     assert "next: dvc repro" not in printed
+
+
+def test_a_mistyped_folder_is_missed_once_with_the_nearest_one(
+    folder: Path, tiny_encoder_files: dict[str, str]
+) -> None:
+    params = miniature_params(tiny_encoder_files)
+    params["datasets"]["dim"] |= {"watch": str(folder / "dimm"), "verify": True}
+    params["datasets"]["dim"].pop("root", None)
+    write_params(folder, params)
+    _, printed, _ = run("check")
+    line = f"dim: watch: {folder}/dimm does not exist; did you mean {folder}/dim?"
+    assert [text for text in printed.splitlines() if text.startswith("error")] == [f"error: {line}"]
 
 
 def test_an_image_that_is_cut_off_is_found_by_deep_alone(folder: Path) -> None:

@@ -200,6 +200,51 @@ def test_label_studios_short_exports_are_lists(in_tmp: Path, photos: forms.Photo
     assert all(Path(photo.path).is_file() for photo in find_photos([str(file)])[0])
 
 
+def short_export(rows: Sequence[tuple[str, str]]) -> list[dict[str, object]]:
+    return [{"id": i, "image": image, "choice": name} for i, (image, name) in enumerate(rows)]
+
+
+def uploaded(path: str, i: int = 0) -> str:
+    """What Label Studio calls an uploaded file."""
+    return f"/data/upload/1/{0xAB12CD34 + i:08x}-{Path(path).name}"
+
+
+@pytest.mark.parametrize("form", ["tasks", "short", "csv"])
+def test_uploads_to_label_studio_are_found_by_their_own_names(in_tmp: Path, photos: forms.Photos, form: str) -> None:
+    rows = forms.flat(Path("photos"), photos["train"])
+    as_uploads = [(uploaded(path, i), name) for i, (path, name) in enumerate(rows)]
+    file = Path("export.csv" if form == "csv" else "export.json")
+    if form == "csv":
+        forms.write_csv(
+            file, ("image", "id", "choice"), [(image, i, name) for i, (image, name) in enumerate(as_uploads)]
+        )
+    elif form == "short":
+        file.write_text(json.dumps(short_export(as_uploads)))
+    else:
+        file.write_text(json.dumps(tasks([(image, [name]) for image, name in as_uploads])))
+    found = given(str(file), fraction=None, classes=None)
+    assert found.listing.class_names == sorted(map(clean_class_name, NAMES))
+    assert sorted(found.listing.splits["test"].paths) == sorted(f"photos/{path}" for path, _ in rows)
+    first, _ = as_uploads[0]
+    assert f"files are found by their names: '{Path(first).name}' is 'photos/{rows[0][0]}'" in "\n".join(found.notes)
+    seen = find_photos([str(file)])[0]
+    assert [photo.said for photo in seen] == [name for _, name in rows]
+    assert all(Path(photo.path).is_file() for photo in seen)
+
+
+def test_an_upload_that_may_be_two_files_or_is_there_as_written_is_not_guessed(in_tmp: Path) -> None:
+    rows = [(uploaded("a.png"), "cat"), (uploaded("b.png"), "dog")]
+    Path("export.json").write_text(json.dumps(short_export(rows)))
+    for place in ("one/a.png", "two/a.png", "one/b.png"):
+        Path(place).parent.mkdir(exist_ok=True)
+        Path(place).touch()
+    with pytest.raises(DataError, match=r"'ab12cd34-a\.png' may be 'one/a\.png', 'two/a\.png'; give paths"):
+        given("export.json", fraction=None, classes=None)
+    Path("two/ab12cd34-a.png").touch()
+    found = given("export.json", fraction=None, classes=None)
+    assert sorted(found.listing.splits["test"].paths) == ["one/b.png", "two/ab12cd34-a.png"]
+
+
 def test_the_folder_of_pets_names_its_list(in_tmp: Path, photos: forms.Photos) -> None:
     file = forms.pets(Path("mine"), photos)
     (file.parent / "xmls").mkdir()

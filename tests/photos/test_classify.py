@@ -23,6 +23,7 @@ import wsoup
 from wsoup.api.soups import Soup
 from wsoup.base.errors import DataError, MissingError
 from wsoup.core.member import Member
+from wsoup.disk.files import Artifacts
 from wsoup.images.decode import load_rgb
 from wsoup.images.pixels import encode_pixels
 from wsoup.params.inputs import EncoderParams
@@ -148,6 +149,40 @@ def test_unusable_options_are_one_line(photos, arguments, text):
     assert (code, printed) == (1, "")
     assert text in errors
     assert errors.count("\n") == 1
+
+
+@pytest.mark.parametrize("classes", [(), ("--classes", CLASSES)])
+@pytest.mark.parametrize(
+    ("mistyped", "says"),
+    [
+        ("tried/head.safetensor", "did you mean tried/head.safetensors?"),
+        ("tride/soup.json", "did you mean tried/soup.json?"),
+        ("tried/other.json", "`wsoup try` writes a soup and a head, `dvc repro` those of a pipeline folder"),
+    ],
+)
+def test_a_soup_or_head_that_is_not_there_is_said_first(in_tmp: Path, classes, mistyped: str, says: str) -> None:
+    write_image_folder(Path("new"), splits={"a": 1}, classes=COLOURS)
+    Path("tried").mkdir()
+    for name in ("head.safetensors", "soup.json"):
+        Path("tried", name).touch()
+    assert run("classify", "new", "--soup", mistyped, *classes) == (
+        1,
+        "",
+        f"error: {mistyped} does not exist; {says}\n",
+    )
+
+
+@pytest.mark.parametrize("command", [("classify", "new", "--soup", "ridge"), ("soup", "show", "ridge")])
+def test_a_head_of_the_pipeline_is_named_by_its_file(in_tmp: Path, command: tuple[str, ...]) -> None:
+    write_image_folder(Path("new"), splits={"a": 1}, classes=COLOURS)
+    for seed in (1, 2):
+        file = Artifacts().head("ridge", seed=seed)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    says = (
+        "'ridge' is a head, not a soup; where a head is taken, name its file: artifacts/heads/ridge/seed1.safetensors"
+    )
+    assert run(*command) == (1, "", f"error: {says}\n")
 
 
 def paths_of(*places: str) -> list[str]:

@@ -13,8 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from processes import children
-from project import Project
+from processes import ROOT, children
+from project import Project, miniature_params, write_miniature, write_params
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="stages are forked on Linux alone")
 
@@ -88,3 +88,18 @@ def test_outside_of_a_pipeline_folder_it_is_refused(tmp_path):
     assert done.returncode == 1
     assert done.stderr.startswith("error: ")
     assert "is not a pipeline folder" in done.stderr
+
+
+def test_a_folder_that_is_not_there_is_said_with_its_key(in_tmp: Path, tiny_encoder_files: dict[str, str]) -> None:
+    """DVC names the path alone; what it may bring itself need not be there."""
+    shutil.copy(ROOT / "dvc.yaml", "dvc.yaml")
+    write_miniature(in_tmp, encoder=tiny_encoder_files)
+    params = miniature_params(tiny_encoder_files)
+    params["datasets"]["dim"] |= {"watch": "dimm"}
+    params["datasets"]["other"] |= {"watch": "brought"}
+    write_params(in_tmp, params)
+    Path("brought.dvc").touch()
+    command = [sys.executable, "-m", "wsoup", "repro"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    said = [line for line in done.stderr.splitlines() if line.startswith("datasets.")]
+    assert said == ["datasets.dim.watch: dimm does not exist; did you mean dim?"]

@@ -17,7 +17,7 @@ from wsoup.base.errors import not_installed
 from wsoup.cli import report
 from wsoup.cli.base_to_new import base_to_new_command
 from wsoup.cli.check import check_command
-from wsoup.cli.common import Terminal, require_pipeline_folder
+from wsoup.cli.common import Terminal, require_pipeline_folder, say
 from wsoup.cli.models import models_command
 from wsoup.cli.photos import classify_command, try_command
 from wsoup.cli.profiles import profile_app
@@ -112,12 +112,14 @@ def repro_command(
     require_pipeline_folder()
     import dvc  # noqa: F401  # said in one line where it is not installed
 
+    from wsoup.pipeline.checks.watched import missing_watches
     from wsoup.pipeline.params import load_params
     from wsoup.runtime import fork_server
 
     # A key that dvc.yaml needs would else be missed in DVC's words, and any other one by the first stage.
     if Path("params.yaml").is_file():
-        load_params("params.yaml")
+        # Only said, since the stages that were asked for may not need it; DVC itself names no key.
+        say(missing_watches(load_params("params.yaml")))
 
     environment = {**os.environ, **fork_server.start()}
     sys.stdout.flush()

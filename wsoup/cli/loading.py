@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wsoup.base import remote
-from wsoup.base.errors import MissingError, ParamsError
+from wsoup.base.errors import MissingError, ParamsError, one_line
 from wsoup.cli import common
+from wsoup.disk.files import nearest_path
 
 PARAMS = Path("params.yaml")
 """Where section `encoder` is looked for unless --params names another file."""
+WHERE_FROM = "`wsoup try` writes a soup and a head, `dvc repro` those of a pipeline folder"
+"""What to do where a soup or head file does not exist."""
 WEIGH = "autoclip"
 """The way of weighing texts that `wsoup classify` knows: it sees one photo at a time, and no label."""
 
@@ -35,21 +38,44 @@ def load(name: str) -> tuple[Soup, Path | str]:
 
     if of_paper.is_named(name):
         return of_paper.named(name), name
-    path = Path(name)
-    if path.is_file() or remote.is_remote(name):
+    if remote.is_remote(name):
         return Soup.load(name), name
+    place = _place_of(name)
+    return load_seeds(place) if place.is_dir() else Soup.load(place), place
+
+
+def _place_of(name: str) -> Path:
+    """The file of a soup or a head on this machine, or the folder of a soup's seeds; MissingError if there is none."""
+    path = Path(name)
+    if path.is_file():
+        return path
     folder = path.parent if path.parent.name else Path("artifacts/soups")
     word, is_short, seed = path.stem.rpartition("-seed")
     of_seed = folder / word / f"seed{seed}.json"
     if is_short and of_seed.is_file():
-        return Soup.load(of_seed), of_seed
+        return of_seed
     for seeds in (path, folder / path.name):
         if any(seeds.glob("seed*.json")):
-            return load_seeds(seeds), seeds
+            return seeds
+    # Unlike soups, the heads of several seeds do not make one.
+    heads = sorted(Path("artifacts/heads", name).glob("seed*.safetensors"))
+    if heads:
+        raise MissingError(f"{name!r} is a head, not a soup; where a head is taken, name its file: {heads[0]}")
+    is_a_path = bool(path.suffix or path.parent.name)
+    if is_a_path and not path.exists():
+        raise MissingError(f"{one_line(path)} does not exist; {nearest_path(path) or WHERE_FROM}")
     raise MissingError(
         f"no soup {name!r}; give a file such as artifacts/soups/word/seed1.json or a name such as word or word-seed1 "
         "(soups are made by `dvc repro soup@word`), or paper:word, which needs no search"
     )
+
+
+def check_there(name: str) -> None:
+    """Raise MissingError, as `load` does, for a soup or a head that is not on this machine."""
+    from wsoup.paper import soups as of_paper
+
+    if not of_paper.is_named(name) and not remote.is_remote(name):
+        _place_of(name)
 
 
 def run_soup(params: Path) -> tuple[str, Mode]:
@@ -97,6 +123,8 @@ def load_classifier(
         raise MissingError(f"--params: there is no {given}; name a params.yaml, or the encoder.yaml of `wsoup try`")
     params = given or PARAMS
     is_head = name is not None and Path(name).suffix == ".safetensors"
+    if name is not None and name not in BUILT_IN:
+        check_there(name)
     check_weighing(weigh, adapt=adapt, is_head=is_head)
     encoder_for = partial(encoder_of, params=params, options=options, device=device)
     if name is not None and is_head:

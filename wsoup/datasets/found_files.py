@@ -1,11 +1,12 @@
-"""Where the files of a list lie, which it may name without an ending, or without the folder that they lie in."""
+"""Where the files of a list lie, which it may name without an ending or a folder, or as a server calls them."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from wsoup.base.errors import DataError
 from wsoup.datasets.cells import Cells
+from wsoup.datasets.label_studio import before_upload
 from wsoup.datasets.listing import some
 from wsoup.datasets.photo_files import is_photo
 from wsoup.datasets.walk import files_in, subfolders
@@ -32,7 +33,8 @@ def root_of(file: Path, *, cells: Cells) -> Path:
 def found_below(root: str, paths: Sequence[str], *, origin: str) -> tuple[list[str], str]:
     """The paths of listed files below a folder, and a line on how they were found.
 
-    Where the first path is there, all stay as they are. A path that no file fits stays, too, for whoever reads it to
+    Where the first path is there, all stay as they are. An upload to Label Studio that is not there as its server calls
+    it is looked for under its own name. A path that no file fits stays, too, for whoever reads it to
     say that it is missing.
 
     Args:
@@ -45,10 +47,11 @@ def found_below(root: str, paths: Sequence[str], *, origin: str) -> tuple[list[s
     """
     if not paths or os.path.lexists(os.path.join(root, paths[0])):
         return list(paths), ""
-    by_name = _by_name(root, names={path.rpartition("/")[2] for path in paths})
+    spellings = {*paths, *map(before_upload, paths)}
+    by_name = _by_name(root, names={path.rpartition("/")[2] for path in spellings})
     found = []
     for path in paths:
-        candidates = [each for each in by_name.get(path.rpartition("/")[2], ()) if _fits(each, path)]
+        candidates = _fitting(by_name, path) or _fitting(by_name, before_upload(path))
         if len(candidates) > 1:
             raise DataError(
                 f"{origin}: {shown(path)!r} may be {some(candidates[:2])}; give paths that only one file has"
@@ -69,6 +72,10 @@ def _by_name(root: str, *, names: set[str]) -> dict[str, list[str]]:
             if spelling == name or is_photo(file):
                 by_name.setdefault(spelling, []).append(Path(file).relative_to(root).as_posix())
     return by_name
+
+
+def _fitting(by_name: Mapping[str, Sequence[str]], path: str) -> list[str]:
+    return [file for file in by_name.get(path.rpartition("/")[2], ()) if _fits(file, path)]
 
 
 def _fits(file: str, path: str) -> bool:

@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import posixpath
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -12,6 +13,8 @@ from wsoup.datasets.photo_files import IMAGE_SUFFIXES, ending
 
 UPLOADED = "/data/upload/"
 LOCAL = "/data/local-files/"
+UNIQUE = re.compile(r"^[0-9a-f]{8}-(?=.)")
+"""What the server puts before the name of an uploaded file, to keep two of one name apart."""
 
 
 def is_label_studio(rows: Sequence[object]) -> bool:
@@ -43,6 +46,15 @@ def by_files_of_server(cells: Cells) -> Cells:
     if are_there or not any(path.startswith((UPLOADED, LOCAL)) for path in cells.paths):
         return cells
     return dataclasses.replace(cells, paths=[_file(path) for path in cells.paths])
+
+
+def before_upload(path: str) -> str:
+    """The name that an uploaded file may have had before; any other path as it is.
+
+    >>> before_upload("ab12cd34-056.jpg"), before_upload("photos/ab12cd34-056.jpg")
+    ('056.jpg', 'photos/ab12cd34-056.jpg')
+    """
+    return UNIQUE.sub("", path)
 
 
 def _answers(task: Mapping[str, Any]) -> Any:

@@ -35,6 +35,7 @@ from wsoup.pipeline.checks.finding import Finding
 from wsoup.pipeline.checks.findings_cache import cached_findings, encoder_inputs
 from wsoup.pipeline.checks.hidden import replaced_by_dvc
 from wsoup.pipeline.checks.published import figure_of
+from wsoup.pipeline.checks.watched import missing_watch
 from wsoup.pipeline.params import Params, covers
 from wsoup.runtime.threads import cores
 from wsoup.search.candidates import gpt_classes
@@ -51,14 +52,15 @@ BYTES_AT_ONCE = 2 << 30
 def dataset(name: str, *, params: Params, deep: bool) -> Iterator[Finding]:
     """What is known about one dataset of params.yaml; `deep` decodes every image."""
     section = params.datasets[name]
-    try:
-        yield from _images(name, manifest.read_listing(name, params=section), params=params, deep=deep)
-    except WsoupError as error:
-        yield Finding("error", name, str(error))
-    # Looked at even if the images cannot be listed: both paths are often wrong at once.
-    if not os.path.exists(section.watch):
-        step = "name a file or folder for `dvc repro` to watch"
-        yield Finding("error", name, f"watch: {section.watch} does not exist; {step}")
+    problem = missing_watch(section)
+    # Both paths are often wrong at once; but what lies in `watch` is missed with it.
+    if not problem or not covers(section.watch, section.root):
+        try:
+            yield from _images(name, manifest.read_listing(name, params=section), params=params, deep=deep)
+        except WsoupError as error:
+            yield Finding("error", name, str(error))
+    if problem:
+        yield Finding("error", name, problem)
 
 
 def _images(name: str, listing: Listing, *, params: Params, deep: bool) -> Iterator[Finding]:
