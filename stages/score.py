@@ -60,10 +60,11 @@ def main(owner: Owner, pool: str) -> None:
     # In a file of its own, which only the report reads: another device must not make soups anew.
     store.write_checked_object(run.artifacts.memory("score", pool), {"peak_device_mib": peak})
     best = int(columns["n_correct"][0].argmax())
+    best_text = repr(texts[best]) if texts[best] else "none (the class name alone)"
     n_near_ties = int(columns["near_ties"].sum())
     n_answers = sum(n_images) * len(texts)
     print(
-        f"{run.artifacts.scores(pool)}: {len(pooled)} candidates; best for seed {params.seeds[0]}: {texts[best]!r}; "
+        f"{run.artifacts.scores(pool)}: {len(pooled)} candidates; best for seed {params.seeds[0]}: {best_text}; "
         f"{n_near_ties} of {n_answers} answers are near ties (within 1e-6); "
         f"{source.text_encoder.encoded}"
     )

@@ -36,7 +36,8 @@ def main(owner: Owner, name: str) -> None:
         for seed, search in searches.items():
             soup = search.soup(parts[seed], made_with=owner.packages)
             soup.save(folder / f"seed{seed}.json")
-            members.append(f"{len(soup.members)} of seed {seed} ({soup.members[0].text!r}, ...)")
+            others = ", ..." if len(soup.members) > 1 else ""
+            members.append(f"{len(soup.members)} of seed {seed} ({soup.members[0].text!r}{others})")
     peak = peak_of(part for of_seed in parts.values() for part in of_seed)
     # In a file of its own, which only the report reads: another device must not make anything anew.
     store.write_checked_object(run.artifacts.memory("soup", name), {"peak_device_mib": peak})

@@ -39,6 +39,13 @@ def test_a_gain_whose_interval_reaches_zero_may_be_noise(low, high, is_noise):
     assert ("which may be noise" in str(gain)) is is_noise
 
 
+def test_the_same_answers_are_no_gain_and_no_doubt():
+    right = np.array([True, False, True])
+    said = str(Gain.of(right, right, confidence=0.95))
+    assert said.endswith(", no difference (0 images gained, 0 lost)")
+    assert "noise" not in said
+
+
 def test_the_gain_counts_images_that_changed():
     features, labels = torch.tensor([UP, RIGHT, UP, UP]), [0, 1, 0, 1]
     accuracy = wsoup.zero_shot_accuracy(features, labels, classifier=RIGHT_ANSWERS, baseline=RIGHT_ANSWERS.flip(1))

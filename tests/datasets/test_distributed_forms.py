@@ -274,7 +274,8 @@ def test_photos_to_classify_have_the_labels_of_such_a_form(in_tmp: Path, photos:
     found, line = find_photos([str(root)])
     assert len(found) == 30
     said = [photo.said for photo in found]
-    assert {*said} == ({"0", "1", "2"} if form == "webdataset" else {*NAMES})
+    # Those of shards are numbers of a file of class names.
+    assert {*said} == ({"ant", "bee", "red fox"} if form == "webdataset" else {*NAMES})
     assert "decode" not in line
 
 
@@ -825,6 +826,55 @@ def test_images_of_other_kinds_are_counted(in_tmp: Path) -> None:
     files = [file for i in range(8) for file in sample(f"k{i}", str(i % 2))]
     found = tried(shard(Path("mine"), *files, ("k9.heic", b"x"), ("k9.cls", b"0")))
     assert "left out, convert them to .jpg: 1 .heic; no photos: 1 .cls" in found.notes
+
+
+def labels_of(place: str, *, class_names: Sequence[str]) -> tuple[set[tuple[str | None, str | None]], list[str]]:
+    """What photos are called and the labels that they get, for `wsoup classify`, and what is said of them."""
+    found, _ = find_photos([place])
+    known, lines = labelled(found, class_names=class_names, folders={name: name for name in class_names})
+    return {(photo.said, photo.label) for photo in known}, lines
+
+
+@pytest.mark.parametrize("place", ["mine", "mine/test", "mine/test/0.tar", "."])
+def test_classify_reads_the_names_of_the_shards_numbers(
+    in_tmp: Path, monkeypatch: pytest.MonkeyPatch, photos: forms.Photos, place: str
+) -> None:
+    """In whatever order the classes are given, and whether a split or a shard of it is named alone."""
+    forms.webdataset(Path("mine"), photos, per_shard=99)
+    if place == ".":
+        monkeypatch.chdir("mine/test")
+    said, lines = labels_of(place, class_names=["red_fox", "ant", "bee"])
+    assert said == {("ant", "ant"), ("bee", "bee"), ("red fox", "red_fox")}
+    assert not lines
+    said, lines = labels_of(place, class_names=["cow", "bee"])
+    assert said == {("ant", None), ("bee", "bee"), ("red fox", None)}
+    assert "have a label that is not a class name, and are not counted: 'ant' (" in lines[0]
+
+
+def test_classify_reads_shards_whose_numbers_have_keys_or_no_names(in_tmp: Path) -> None:
+    files = [*sample("k1", "1"), *sample("k2", "2"), ("k3.png", picture(3))]
+    keyed = shard(Path("keyed"), *files, names="1\tdog\n2\tcat\n")
+    assert labels_of(str(keyed), class_names=["cat", "dog"])[0] == {("dog", "dog"), ("cat", "cat"), ("", None)}
+    unnamed = shard(Path("unnamed"), *files, names=None)
+    assert labels_of(str(unnamed), class_names=["cow", "cat", "dog"])[0] == {("1", "cat"), ("2", "dog"), ("", None)}
+    of_folders = shard(Path("folders"), *sample("k1", "n1"), *sample("k2", "a caption"), names="n1\tdog\nn2\tcat\n")
+    assert labels_of(str(of_folders), class_names=["cat", "dog"])[0] == {("dog", "dog"), ("a caption", None)}
+
+
+def test_classify_refuses_a_number_outside_of_the_names_as_training_does(in_tmp: Path) -> None:
+    root = shard(Path("mine"), *sample("k1", "0"), *sample("k2", "7"))
+    for place in (str(root), str(root / "test/0.tar")):
+        with pytest.raises(DataError, match=r"k2.png@.*has label 7, out of range for 2 classes .*mine/classnames.txt"):
+            find_photos([place])
+
+
+@pytest.mark.parametrize("numbers", [("0", "1"), ("0.0", "1.0"), ("00", "01")])
+def test_whole_numbers_are_labels_however_they_are_written(in_tmp: Path, numbers: Sequence[str]) -> None:
+    for kind in ("cls", "json"):
+        texts = numbers if kind == "cls" else [f'{{"label": {int(float(text))}.0}}' for text in numbers]
+        files = [file for i in range(8) for file in sample(f"k{i}", texts[i % 2], kind=kind)]
+        assert tried(shard(Path(kind), *files)).class_names == ["cat", "dog"]
+        assert {name for _, name in labels_of(kind, class_names=["dog", "cat"])[0]} == {"cat", "dog"}
 
 
 def test_shards_are_divided_by_words_in_their_names(in_tmp: Path, photos: forms.Photos) -> None:

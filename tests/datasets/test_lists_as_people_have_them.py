@@ -219,7 +219,15 @@ CLASS_NAMES = [
     ("n02\tdog\nn01\tcat\n", "n01", "n02", ["cat", "dog"]),
     ("n02\tdog\nn01\tcat\n", "cat", "dog", ["cat", "dog"]),
     ("n02\tdog\nn01\tcat\n", "1", "0", ["cat", "dog"]),
+    ("dog\ncat\n", "01", "00", ["cat", "dog"]),
     ("1\tcat\n2\tdog\n", "1", "2", ["cat", "dog"]),  # labels from 1, as the file says itself
+    ("1\tcat\n2\tdog\n", "1.0", "2.0", ["cat", "dog"]),
+    ("1\tcat\n0\tdog\n", "1.0", "0.0", ["cat", "dog"]),
+    ("1\tcat\n2\tdog\n", "01", "02", ["cat", "dog"]),
+    ("001\tcat\n002\tdog\n", "1", "2.", ["cat", "dog"]),
+    ("1\tcat\n01\tdog\n", "1", "01", ["cat", "dog"]),
+    ("99999999999\tcat\n2\tdog\n", "99999999999.0", "2.0", ["cat", "dog"]),
+    ("1990\n1991\n", "0.0", "1.0", ["1990", "1991"]),  # names that are numbers, and places
     ("red fox\nhot dog\n", "hot dog", "red fox", ["hot dog", "red fox"]),
     ("red_fox\nhot_dog\n", "hot dog", "red_fox", ["hot dog", "red fox"]),
 ]
@@ -253,10 +261,14 @@ DISAGREEING = {
     ("path,label\na.png,0\nb.png,1\n", "1\n0\n"): (
         "label 0 may be the class of that name or the one at that place in NAMES; write the names into a column"
     ),
+    ("path,label\na.png,0.0\nb.png,1.0\n", "1\n0\n"): "label 0.0 may be the class of that name or the one at that",
+    ("path,label\na.png,00\nb.png,01\n", "1\n0\n"): "label 00 may be the class of that name or the one at that place",
+    ("path,label\na.png,1.0\nb.png,2.0\n", "1\t2\n2\t1\n"): "class '1' is both label 0 and label 1 in NAMES; give",
     ("path,label\na.png,cat\nb.png,dog\n", "cat\ndog\ncat\n"): (
         "row 1 ('a.png'): class 'cat' is both label 0 and label 2 in NAMES; give labels as numbers"
     ),
     ("path,label\na.png,0\nb.png,3\n", "1\tcat\n3\tdog\n"): "class '0' is not in the list of classes",
+    ("path,label\na.png,0.0\nb.png,3\n", "1\tcat\n3\tdog\n"): "class '0.0' is not in the list of classes",
     ("path,label\na.png,0\n", "a\tcat\na\tdog\n"): "names.txt, lines 1 and 2: folder 'a' is named twice; keep one",
     ("path,label\na.png,0\n", "a\t\nb\tdog\n"): "names.txt, line 1: 'a\\t' should be: folder, a tab, class name",
     ("path,label\na.png,0\n", "\n \n"): "names.txt has no class names; expected one class name per line",

@@ -209,7 +209,7 @@ def test_the_readmes_code_without_a_network_ends_in_a_line(in_tmp: Path, monkeyp
 
 
 def without_figures(printed: str) -> str:
-    printed = printed.replace(", which may be noise", "").replace("-", "+")
+    printed = printed.replace(", which may be noise", "").replace(", no difference", "").replace("-", "+")
     return re.sub(r"\d+(\.\d\d)?", "N", printed).replace("N image ", "N images ")
 
 

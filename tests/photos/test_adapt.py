@@ -228,6 +228,31 @@ def test_a_pile_needs_eight_images_for_each_class():
     assert not enough.note.startswith("40 images")
 
 
+# ------------------------------------------------------------------------------------------------------------ copies
+
+
+def test_copies_change_no_answer_and_are_told():
+    """150 copies of a photo, at any place and with the rounding of half precision, would pass for a class."""
+    images = pile(off=0.6, noise=0.1, seed=2)
+    copies = images.features[:1].repeat(150, 1).half().float()
+    alone = adapted_to(images.features, texts=images.texts, logit_scale=20.0)
+    with_copies = torch.cat([images.features[:200], copies, images.features[200:]])
+    made = adapted_to(with_copies, texts=images.texts, logit_scale=20.0)
+    assert torch.equal(made.classifier, alone.classifier)
+    assert torch.equal(made.bias, alone.bias)
+    assert made.note == f"{alone.note}; 150 of 450 images are copies, and each photo counts once"
+
+
+def test_copies_do_not_make_a_pile_large_enough():
+    images = pile(off=1.0)
+    few = adapted_to(images.features[:5].repeat(8, 1), texts=images.texts, logit_scale=SCALE)
+    assert is_zero_shot(few, images.texts)
+    assert few.note == (
+        "5 images for 5 classes, adaptation needs 8 for each: kept the zero-shot classifier; "
+        "35 of 40 images are copies, and each photo counts once"
+    )
+
+
 # -------------------------------------------------------------------------------------------------- the second look
 
 

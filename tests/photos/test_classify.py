@@ -506,3 +506,13 @@ def test_adaptation_equals_that_of_python(photos, soup, tiny_encoder):
     expected_probabilities = adapted.predict_proba(features).amax(1).tolist()
     assert [float(row["probability"]) for row in rows] == pytest.approx(expected_probabilities, abs=2e-6)
     assert adapted.note in errors
+
+
+def test_copies_are_classified_but_not_adapted_to(photos):
+    for i in range(30):
+        shutil.copy(photos[0], f"new/copy{i:02}.png")
+    code, printed, errors = run("classify", "new", *OPTIONS, "--adapt")
+    assert code == 0, errors
+    assert len([row for row in rows_of(printed) if row["status"] == "ok"]) == 30 + len(photos)
+    assert f"{len(photos)} images for 3 classes, adaptation needs 8 for each" in errors
+    assert f"30 of {30 + len(photos)} images are copies, and each photo counts once" in errors

@@ -18,7 +18,7 @@ from wsoup.core.member import Member
 from wsoup.core.soup import Soup
 from wsoup.photos.files import find_photos
 from wsoup.photos.labels import labelled
-from wsoup.photos.names import read_class_names
+from wsoup.photos.names import listed_names, read_class_names
 
 NAMES = ["red", "blue", "hot dog"]
 
@@ -194,7 +194,47 @@ def test_a_folder_by_the_name_of_a_file_of_names(in_tmp: Path) -> None:
     assert list(answers("in", folders={"n01": "red"})[0].values()) == ["red"]
 
 
+@pytest.mark.parametrize(
+    ("folders", "expected"),
+    [
+        ({"Pferd": "horse", "dog": "dog", "horse": "guitar"}, {"Pferd": "horse", "dog": "dog", "horse": "guitar"}),
+        ({"Felsen": "rock", "Rock": "skirt"}, {"Felsen": "rock", "Rock": "skirt"}),
+        ({"n01": "red", "n02": "blue"}, {"n01": "red", "blue": "blue"}),
+    ],
+)
+def test_a_folder_is_of_its_own_class_also_if_another_has_its_name(
+    in_tmp: Path, folders: dict[str, str], expected: dict[str, str]
+) -> None:
+    """As for training, where only the name before the tab is a folder's."""
+    for folder in expected:
+        Path("in", folder).mkdir(parents=True)
+        Path("in", folder, "1.png").write_bytes(png(1))
+    found, lines = answers("in", names=[*folders.values()], folders=folders)
+    assert found == {f"in/{folder}/1.png": name for folder, name in expected.items()}
+    assert not lines
+
+
+def test_a_folder_that_may_be_either_of_two_classes_labels_nothing(in_tmp: Path) -> None:
+    for folder in ("DOG", "red"):
+        Path("in", folder).mkdir(parents=True)
+        Path("in", folder, "1.png").write_bytes(png(1))
+        found, lines = answers("in", names=["dog", "Dog", "red"])
+        assert not any(found.values())
+        assert lines == ["folders are not taken for labels, since these may mean two classes: 'DOG' (1)"]
+
+
 # ------------------------------------------------------------------------------------------------- labels by lists
+
+
+def test_a_label_that_may_be_either_of_two_classes_is_not_counted(in_tmp: Path) -> None:
+    """Training refuses such a list."""
+    Path("list.csv").write_text("path,label\na.png,horse\nb.png,Pferd\nc.png,guitar\nd.png,horse\ne.png,cow\n")
+    found, lines = answers("list.csv", names=["horse", "guitar"], folders={"Pferd": "horse", "horse": "guitar"})
+    assert [*found.values()] == [None, "horse", "guitar", None, None]
+    assert lines == [
+        "1 of 5 photos have a label that is not a class name, and are not counted: 'cow' (1)",
+        "2 of 5 photos have a label that may mean two classes, and are not counted: 'horse' (2)",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -203,6 +243,7 @@ def test_a_folder_by_the_name_of_a_file_of_names(in_tmp: Path) -> None:
         ("path,label\na.png,red\nb.png,Blue\n", ["red", "blue"], ""),
         ("path,label\na.png,0\nb.png,2\n", ["red", "hot dog"], ""),
         ("path,label\na.png,0.0\nb.png,2.0\n", ["red", "hot dog"], ""),
+        ("path,label\na.png,00\nb.png,02\n", ["red", "hot dog"], ""),
         ("path,label\na.png,0\nb.png,3\n", ["red", None], "1 of 2 photos have a label that is not a class name"),
         ("path,class\na.png,red\nb.png,Hot_dog\n", ["red", "hot dog"], ""),
         ("path,class_name\na.png,red\nb.png,blue\n", ["red", "blue"], ""),
@@ -226,6 +267,37 @@ def test_labels_of_a_list(in_tmp: Path, text: str, expected: list[str | None], l
 def test_classes_called_by_numbers_are_names(in_tmp: Path, names: list[str]) -> None:
     Path("list.csv").write_text("path,label\na.png,0\nb.png,2\n")
     assert list(answers("list.csv", names=names)[0].values()) == ["0", "2"]
+
+
+NUMBERED = [
+    ("1\tdog\n7\tcow\n", ["1", "7"], ["dog", "cow"]),
+    ("1\tdog\n7\tcow\n", ["1.0", "7.0"], ["dog", "cow"]),
+    ("1\tdog\n7\tcow\n", ["01", "07"], ["dog", "cow"]),
+    ("001\tdog\n007\tcow\n", ["1", "7.0"], ["dog", "cow"]),
+    ("1\tcat\n0\tdog\n", ["1.0", "0.0"], ["cat", "dog"]),
+    ("1\tcat\n2\tdog\n", ["0.0", "1.0"], [None, "cat"]),
+    ("1\tcat\n2\tdog\n", ["0", "0"], [None, None]),
+    ("1\t2\n2\t1\n", ["1.0", "2"], [None, None]),  # training refuses these
+    ("1\n2\n3\n", ["1.0", "2.0"], ["1", "2"]),
+    ("7\n8\n9\n", ["1", "0"], [None, None]),
+    ("7\n8\n9\n", ["1.0", "07"], [None, "7"]),
+    ("n1\tcat\nn2\tdog\n", ["01", "00"], ["dog", "cat"]),
+    ("1\tcat\nn2\tdog\n", ["1.0", "01"], ["cat", "cat"]),
+    ("747\nbus\n", ["1", "0"], ["bus", "747"]),
+]
+"""A file of class names, the labels of two rows, and their class names."""
+
+
+@pytest.mark.parametrize(("classes", "labels", "expected"), NUMBERED)
+def test_numbers_are_keys_or_names_before_they_are_positions(
+    in_tmp: Path, classes: str, labels: list[str], expected: list[str | None]
+) -> None:
+    Path("names.txt").write_text(classes)
+    Path("list.csv").write_text("path,label\na.png,{}\nb.png,{}\n".format(*labels))
+    found, lines = answers("list.csv", names=listed_names("names.txt"), folders=read_class_names("names.txt"))
+    assert [*found.values()] == expected
+    assert bool(lines) == (None in expected)
+    assert all(repr(label) in lines[0] for label, name in zip(labels, expected, strict=True) if name is None)
 
 
 @pytest.mark.parametrize(

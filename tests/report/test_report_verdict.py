@@ -446,12 +446,13 @@ def test_an_interval_over_datasets_is_shown_unless_it_says_nothing_at_all(tmp_pa
     judgement = judge(tmp_path, soups={"word": WORD}, roles=roles)
     one = next(judged for judged in judgement.comparisons if judged.role == "xd")
     shown = {}
-    for low, high in ((-100.0, 100.0), (-100.0, 60.0), (-20.0, 100.0)):
+    for low, high in ((-100.0, 100.0), (-100.0, 60.0), (-20.0, 100.0), (4.2, 4.2)):
         resampled = replace(one.resampled, low=low, high=high)
         told = replace(judgement, comparisons=[replace(one, resampled=resampled)])
         row = verdict_table(told).rows[-1]
         shown[low, high] = (row.get("low, other datasets"), row["verdict, other datasets"])
     assert shown.pop((-100.0, 100.0)) == (None, "too few datasets")
+    assert shown.pop((4.2, 4.2)) == (None, "too few datasets"), "both gained one image"
     assert {low for low, _ in shown.values()} == {-100.0, -20.0}
 
 

@@ -46,7 +46,7 @@ def test_what_was_trained_and_on_which_texts():
     methods = PARAMS.finetune.methods
     assert about_method(methods["coop"]) == "prompt tuned on the class name"
     assert about_method(methods["coop_diverse"]) == "prompt tuned on the word soup, diversity loss"
-    assert about_head(shots=16) == "from 16 labelled images a class; these classes only"
+    assert about_head(shots=16) == "from at most 16 labelled images a class; these classes only"
     assert about_texts("cupl", template="a photo of a {}.") == "whole sentences of each class"
     assert about_texts("class_name", template="a photo of a {}.") == "a photo of a {}."
 

@@ -71,11 +71,17 @@ def test_accuracy_at_chance_is_said_first():
     """Random weights on four classes: everything is called the same class, or none is right."""
     advice = advised(class_name=0, soup=50)
     assert advice.sentence == (
-        "No better than guessing: soup gets 25.0 % of 200 images, the most, and chance is 25.0 %; if anything, use the "
-        "soup."
+        "No better than guessing: soup gets 25.0 % of 200 images, the most of the rows compared here, and chance is "
+        "25.0 %; if anything, use the soup."
     )
     assert advised(class_name=0, soup=50, n_classes=20).sentence.startswith("Use the soup")
     assert advised(class_name=0, soup=55).sentence.startswith("No better than guessing")  # by no more than noise
+
+
+def test_a_head_is_not_advised_for_being_close_to_a_row_that_guesses():
+    advice = advised(class_name=55, head=54)
+    assert advice.use == "class name"
+    assert advice.sentence.endswith("if anything, use the class name.")
 
 
 def test_gains_are_corrected_for_the_number_of_rows():

@@ -50,7 +50,9 @@ class Gain:
 
     def __str__(self) -> str:
         points = f"{self.points:+.2f} points [{self.low:+.2f}, {self.high:+.2f}]"
-        if self.low <= 0 <= self.high:
+        if not self.n_gained and not self.n_lost:
+            points += ", no difference"
+        elif self.low <= 0 <= self.high:
             points += ", which may be noise"
         return f"{points} ({number_of(self.n_gained, 'image')} gained, {self.n_lost:,} lost)"
 

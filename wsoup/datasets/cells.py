@@ -151,6 +151,15 @@ def has_numbers(labels: Sequence[str]) -> bool:
     return bool(texts) and all(NUMBER.fullmatch(text) for text in texts)
 
 
+def bare_number(number: str) -> str:
+    """A label that is a number, without the point and the zeros that tables and names of files add.
+
+    >>> bare_number("3.0"), bare_number("03"), bare_number("00")
+    ('3', '3', '0')
+    """
+    return number.partition(".")[0].lstrip("0") or "0"
+
+
 # ------------------------------------------------------------------------------------------------------------ text
 
 

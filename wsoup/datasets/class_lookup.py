@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from wsoup.base.errors import DataError
 from wsoup.core.prompts import clean_class_name
-from wsoup.datasets.cells import has_numbers
+from wsoup.datasets.cells import bare_number, has_numbers
 from wsoup.datasets.listing import LARGEST_LABEL
 from wsoup.datasets.names_file import NamedClass
 
@@ -20,14 +20,14 @@ class Lookup:
         names: in label order, as they are written.
         label_of: by folder's name, class name, or its cleaned form.
         twice: texts that mean two classes, with their labels.
-        by_key: whether numbers are keys of the file ("1, a tab, cat") rather than positions.
+        keys: of the file, where these are numbers ("1, a tab, cat"), as `numbered_keys`; else numbers are positions.
         origin: where the names are from, for messages.
     """
 
     names: Sequence[str]
     label_of: Mapping[str, int]
     twice: Mapping[str, tuple[int, int]]
-    by_key: bool
+    keys: Mapping[str, str]
     origin: str
 
     @classmethod
@@ -40,8 +40,8 @@ class Lookup:
                 if other != label:
                     twice[text] = (other, label)
         names = [each.name for each in classes]
-        by_key = has_numbers([each.key for each in classes]) and any(each.key != each.name for each in classes)
-        return cls(names, label_of, twice, by_key, origin)
+        keys = numbered_keys((each.key, each.name) for each in classes)
+        return cls(names, label_of, twice, keys, origin)
 
     def label(self, text: str, *, row: str) -> int:
         """The label of a class that is named.
@@ -68,19 +68,40 @@ class Lookup:
         Raises:
             DataError: the number is the name of another class.
         """
-        if self.by_key:
-            return self.label(number, row=row)
+        if self.keys:
+            return self.label(key_of(number, self.keys), row=row)
         try:
             label = whole(number)
         except DataError as error:
             raise DataError(f"{row}: {error}") from None
-        named = self.label_of.get(number, label)
+        named = self.label_of.get(number, self.label_of.get(bare_number(number), label))
         if named != label:
             raise DataError(
                 f"{row}: label {number} may be the class of that name or the one at that place in {self.origin}; write "
                 "the names into a column class_name instead"
             )
         return label
+
+
+def numbered_keys(classes: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """The keys of classes (key, name), by what each is as a number; none unless all keys are numbers beside names.
+
+    >>> numbered_keys([("01", "cat"), ("02", "dog")])
+    {'1': '01', '2': '02', '01': '01', '02': '02'}
+    >>> numbered_keys([("1990", "1990"), ("1991", "1991")])
+    {}
+    """
+    pairs = [*classes]
+    keys = [key for key, _ in pairs]
+    if not has_numbers(keys) or all(key == name for key, name in pairs):
+        return {}
+    # Where ``1`` and ``01`` are two keys, each is itself.
+    return {bare_number(key): key for key in keys} | {key: key for key in keys}
+
+
+def key_of(number: str, keys: Mapping[str, str]) -> str:
+    """The key that a number means, of `numbered_keys`; the number itself if it means none."""
+    return keys.get(number) or keys.get(bare_number(number), number)
 
 
 def whole(number: str) -> int:

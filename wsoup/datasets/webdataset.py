@@ -271,4 +271,7 @@ def _label(opened: int, entry: Entry, *, kind: str, shard: Path) -> str:
         raise DataError(f"{shard}: {shown(entry.name)!r} is no label ({error}); write it again") from None
     if isinstance(value, dict):
         value = next((value[name] for name in IN_JSON if name in value), None)
+    # A number as a table with gaps has it.
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     return str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else ""

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from wsoup.base.errors import DataError, MismatchError, one_line
-from wsoup.heads.duplicates import duplicates
+from wsoup.heads.duplicates import originals
 
 BLOCK = 128
 """Images whose logits are made at a time, so that thousands of classes take little memory."""
@@ -105,12 +105,14 @@ def checked(
         )
     features = features.double().cpu()
     labels = labels.cpu()
-    kept = torch.ones(len(labels), dtype=torch.bool)
-    for first, second in duplicates(features):
-        if labels[first] != labels[second]:
-            pair = f"{names[int(labels[first])]!r} and {names[int(labels[second])]!r}"
-            raise DataError(f"images {first} and {second} are the same photo, labelled {pair}; correct one label")
-        kept[second] = False
+    firsts = originals(features)
+    with_another_label = (labels[firsts] != labels).nonzero()[:, 0].tolist()
+    if with_another_label:
+        second = with_another_label[0]
+        first = int(firsts[second])
+        pair = f"{names[int(labels[first])]!r} and {names[int(labels[second])]!r}"
+        raise DataError(f"images {first} and {second} are the same photo, labelled {pair}; correct one label")
+    kept = firsts == torch.arange(len(firsts))
     with_images = set(labels[kept].tolist())
     missing = [repr(name) for label, name in enumerate(names) if label not in with_images]
     if missing:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from wsoup.core.scoring import Scores
 from wsoup.heads.choose import choose
-from wsoup.heads.duplicates import duplicates
+from wsoup.heads.duplicates import originals
 from wsoup.heads.fewshot import checked
 from wsoup.heads.head import Head
 from wsoup.heads.prototypes import class_means
@@ -110,9 +110,8 @@ def _drawn(labels: Tensor, *, in_train: Tensor, draw: int, seed: int) -> Tensor:
 
 def each_once(features: Tensor, labels: Tensor) -> Tensor:
     """Which photos may be judged, (N,) bool: without further copies, and without pictures that lie in two classes."""
-    kept = torch.ones(len(features), dtype=torch.bool)
-    for first, second in duplicates(features.double()):
-        kept[second] = False
-        if labels[first] != labels[second]:
-            kept[first] = False
+    firsts = originals(features)
+    kept = firsts == torch.arange(len(firsts))
+    in_two_classes = firsts[labels[firsts] != labels]
+    kept[in_two_classes] = False
     return kept

@@ -8,6 +8,8 @@ cautious: centres count for less, and only so many answers may change as the tex
 each other (`wsoup.photos.partly`); none where the texts tell next to nothing. All limits come from labelled photographs
 (docs/notes/adaptation.md), and are the same for every pile. They are at the safe end: looser ones gain more on average
 and lose more on some piles.
+
+Each photo counts once, whatever its copies: many copies of one would pass for a class.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from wsoup.base.arrays import Positive
 from wsoup.base.errors import DataError
 from wsoup.base.number_of import number_of
 from wsoup.core.class_texts import normalize
+from wsoup.heads.duplicates import originals
 from wsoup.photos.estimation import BOLD, CAUTIOUS, Adapted, Statistics, calibrated, estimate, predict_softly
 from wsoup.photos.partly import between, explained, step
 from wsoup.photos.second_look import agreement, cost, lift, spread
@@ -57,7 +60,8 @@ def adapt(
     """A classifier adapted to unlabelled images, or the one given if that is safer.
 
     Args:
-        features: (N, D) image features, L2-normalised: all images that the classifier is meant for.
+        features: (N, D) image features, L2-normalised: all images that the classifier is meant for; each counts once,
+            whatever its copies.
         classifier: (D, C), from `Soup.classifier` or `open_clip.build_zero_shot_classifier`; columns are normalised, so
             that a score mean becomes its centroid.
         model: the model of these features, for its logit scale (default: a logit scale of 100).
@@ -65,7 +69,7 @@ def adapt(
 
     Returns:
         `predict`, `predict_proba`, `classifier`, `bias`; `adapted` says whether it was adapted, and `note` how many
-        images get another class, and why few or none.
+        images get another class, why few or none, and how many are copies.
 
     Raises:
         DataError, MismatchError, ParamsError: shapes that do not fit together, NaN, no images.
@@ -81,17 +85,30 @@ def adapted_to(features: Tensor, *, texts: Tensor, logit_scale: float) -> Adapte
     """A classifier adapted to one pile of unlabelled images, or the zero-shot one; the order of images is irrelevant.
 
     Args:
-        features: (N, D) L2-normalised, N >= 1; read in blocks, so it may be memory-mapped.
+        features: (N, D) L2-normalised, N >= 1; read in blocks, so it may be memory-mapped. If some are copies, the
+            others are held in memory.
         texts: (D, C) columns of length 1, C >= 2, on the CPU like the features.
         logit_scale: s of the model, above 0: `model.logit_scale.exp()`. The guard relies on it.
 
     Raises:
         DataError: fewer than two classes.
     """
+    if texts.shape[1] < 2:
+        raise DataError("adaptation needs at least two classes")
+    n_images = len(features)
+    is_original = originals(features) == torch.arange(n_images)
+    n_copies = n_images - int(is_original.sum())
+    if n_copies == 0:
+        return _adapted_to_each(features, texts=texts, logit_scale=logit_scale)
+    adapted = _adapted_to_each(features[is_original], texts=texts, logit_scale=logit_scale)
+    copies = f"{n_copies:,} of {number_of(n_images, 'image')} are copies, and each photo counts once"
+    return replace(adapted, note=f"{adapted.note}; {copies}")
+
+
+def _adapted_to_each(features: Tensor, *, texts: Tensor, logit_scale: float) -> Adapted:
+    """`adapted_to` of a pile without copies."""
     n_images = len(features)
     n_classes = texts.shape[1]
-    if n_classes < 2:
-        raise DataError("adaptation needs at least two classes")
     scaled = logit_scale * texts.float()
     # Each class contiguous, as the centres are.
     classifier = scaled.T.contiguous().T

@@ -13,13 +13,15 @@ from pathlib import Path
 from wsoup.base import remote
 from wsoup.base.errors import DataError, MissingError
 from wsoup.datasets import listed_folder, webdataset
-from wsoup.datasets.cells import Cells
+from wsoup.datasets.cells import Cells, has_numbers
 from wsoup.datasets.containers import of_files
 from wsoup.datasets.found_files import found_below, root_of
 from wsoup.datasets.left_out import in_words
-from wsoup.datasets.list_classes import class_texts
+from wsoup.datasets.list_classes import NO_CLASS, class_texts, classes_of
 from wsoup.datasets.lists import is_list, read_cells
+from wsoup.datasets.names_file import read_names
 from wsoup.datasets.photo_files import ending, expected, is_photo
+from wsoup.datasets.shape import named_like_splits
 from wsoup.datasets.walk import SPLIT_FOLDERS, files_in
 from wsoup.disk.files import shown
 
@@ -100,8 +102,31 @@ def _shards(place: str) -> Mapping[str, Sequence[Path]]:
 def _in_shards(shards: Mapping[str, Sequence[Path]], *, place: str) -> list[Photo]:
     """The photos of some shards, with their labels where they have any."""
     cells, _ = webdataset.read_shards(shards, origin=place, may_lack=True)
+    texts = _class_texts(cells, names=_names_of_shards(shards, place=place))
+    return [Photo(path, said=text, place=place) for path, text in zip(cells.paths, texts, strict=True)]
+
+
+def _names_of_shards(shards: Mapping[str, Sequence[Path]], *, place: str) -> str | None:
+    """The file of class names of some shards, which may be of one split, whose folder lies beside it."""
+    beside = webdataset.names_file(Path(place), found=shards)
+    folder = Path(os.path.abspath(next(iter(shards.values()))[0].parent))
+    if beside is None and named_like_splits([folder.name]):
+        return webdataset.names_file(folder.parent, found={})
+    return beside
+
+
+def _class_texts(cells: Cells, *, names: str | None) -> Sequence[str]:
+    """What each image of some shards is called by a file of class names; its label if there is none."""
     labels = cells.of(cells.roles.label)
-    return [Photo(path, said=label, place=place) for path, label in zip(cells.paths, labels, strict=True)]
+    if names is None:
+        return labels
+    named = read_names(names)
+    if has_numbers(labels):
+        classes = classes_of(cells, named=named, named_in=names, read_rows=())
+        return ["" if label == NO_CLASS else classes.names[label] for label in classes.labels]
+    name_of = {each.key: each.name for each in named}
+    # Other texts may be captions.
+    return [name_of.get(label, label) for label in labels]
 
 
 def _said_by_its_lists(place: str) -> dict[str, str] | None:

@@ -33,7 +33,7 @@ from wsoup.core.soup import Soup
 from wsoup.datasets.listing import some
 from wsoup.disk.csv_rows import Cell, write_rows
 from wsoup.disk.store import write_bytes
-from wsoup.heads.duplicates import duplicates
+from wsoup.heads.duplicates import originals
 from wsoup.heads.fewshot import FewShot, checked
 from wsoup.heads.head import Head, best_head
 from wsoup.heads.in_turn import CLASS_MEANS, FEW, judged_in_turn
@@ -311,14 +311,12 @@ def _head(photos: LabelledPhotos, shots: FewShot, *, kind: str, soup: Soup, note
 def _left_out(photos: LabelledPhotos, features: Tensor) -> dict[str, list[int]]:
     """Positions of photos that are left out, by why: unreadable (NaN), pictures in two classes, and further copies."""
     unreadable = (~features.isfinite().all(dim=1)).nonzero()[:, 0].tolist()
-    pairs = duplicates(features.double())
-    in_two_classes: set[int] = set()
-    for first, second in pairs:
-        if photos.labels[first] != photos.labels[second]:
-            in_two_classes |= {first, second}
-    copies = {later for _, later in pairs} - in_two_classes
+    firsts = originals(features)
+    of_two_classes = firsts[photos.labels[firsts] != photos.labels]
+    in_two_classes = torch.isin(firsts, of_two_classes)
+    copies = (firsts != torch.arange(len(firsts))) & ~in_two_classes
     return {
         "could not be read": unreadable,
-        "are left out, since the same pictures lie in two classes": sorted(in_two_classes),
-        COPIES: sorted(copies),
+        "are left out, since the same pictures lie in two classes": in_two_classes.nonzero()[:, 0].tolist(),
+        COPIES: copies.nonzero()[:, 0].tolist(),
     }

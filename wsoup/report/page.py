@@ -115,12 +115,13 @@ def _facts(record: Record, *, root: Path) -> dict[str, str]:
     by_role = datasets_by_role(record)
     parts = [f"{ON[role]}: {', '.join(names)}" for role, names in by_role.items()]
     seeds = record.params["seeds"]
-    shots = record.params["fewshot"]["shots"]
+    seeds_or_seed = "seed" if len(seeds) == 1 else "seeds"
+    shots = number_of(record.params["fewshot"]["shots"], "labelled image")
     return {
         "Images": images,
         "Datasets": "; ".join(parts),
         "Encoder": encoder(record),
-        "Selected on": f"{number_of(shots, 'labelled image')} of each class, seeds {', '.join(map(str, seeds))}",
+        "Selected on": f"at most {shots} of each class, {seeds_or_seed} {', '.join(map(str, seeds))}",
         "Run": _which(root),
     }
 

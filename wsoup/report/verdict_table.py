@@ -104,8 +104,10 @@ def _over_datasets(verdict: Verdict | None) -> dict[str, object]:
     """What other datasets would give; empty for a single dataset."""
     if verdict is None:
         return {}
-    # Two datasets that differ say nothing about a third: points cannot lie outside these bounds anyway.
-    if verdict.low <= -100 and verdict.high >= 100:
+    # Two datasets that differ say nothing about a third: points cannot lie outside these bounds anyway. Nor do a few
+    # whose gains happen to be equal, such as one image of each: that would be an interval without a width.
+    is_unbounded = verdict.low <= -100 and verdict.high >= 100
+    if is_unbounded or verdict.low == verdict.high != 0:
         return {f"verdict, {OTHERS}": TOO_FEW}
     return {
         f"low, {OTHERS}": verdict.low,

@@ -87,4 +87,4 @@ def about_weights(way: str) -> str:
 
 def about_head(*, shots: int) -> str:
     """What a head has seen."""
-    return f"from {number_of(shots, 'labelled image')} a class; these classes only"
+    return f"from at most {number_of(shots, 'labelled image')} a class; these classes only"

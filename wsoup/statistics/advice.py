@@ -90,6 +90,15 @@ def advise(
     gains = dict(zip(others, verdicts, strict=True))
     # Rounded, because means of equal counts may differ in their last bits; `max` then takes the first, the simplest.
     best = max(accuracy, key=lambda name: round(accuracy[name], 9))
+    chance = not_above_chance(right[best], n_classes=n_classes, confidence=confidence)
+    if chance is not None:
+        # No head is taken for being close to a row that does no better than guessing.
+        n_images = _n_images(right[best])
+        sentence = (
+            f"No better than guessing: {best} {get_or_gets(best)} {accuracy[best]:.1f} % of {n_images:,} images, the "
+            f"most of the rows compared here, and chance is {chance:.1f} %; if anything, use the {best}."
+        )
+        return Advice(best, accuracy, gains, sentence)
     use = best
     sure_lead = 0.0
     if HEAD in right:
@@ -100,13 +109,6 @@ def advise(
         if lead.mean <= doubt:
             use = HEAD
     sentence = _sentence(first, use, best, accuracy=accuracy, gains=gains, sure_lead=sure_lead)
-    chance = not_above_chance(right[best], n_classes=n_classes, confidence=confidence)
-    if chance is not None:
-        n_images = sum(hits.shape[1] for hits in right[best].values())
-        sentence = (
-            f"No better than guessing: {best} {get_or_gets(best)} {accuracy[best]:.1f} % of {n_images:,} images, the "
-            f"most, and chance is {chance:.1f} %; if anything, use the {use}."
-        )
     return Advice(use, accuracy, gains, sentence)
 
 
