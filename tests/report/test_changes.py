@@ -462,6 +462,7 @@ POOLS = ["words", "descriptors", "waffle"]
         (POOLS, [*POOLS, "facts"], "key + 'facts'"),
         (POOLS, ["words", "facts", "descriptors"], "key + 'facts' - 'waffle'"),
         ([], [*POOLS], "key + 'words' + 'descriptors' + 'waffle'"),
+        (POOLS, ["waffle", 1, 2, 3, 4, 5], "key + 1 + 2 + 3 + 2 more - 'words' - 'descriptors'"),
         ([1, 2, 3], [1], "key [1, 2, 3] -> [1]"),
         (POOLS, ["words", "waffle", "descriptors"], "key ['words', 'descriptor... -> ['words', 'waffle', '..."),
         ([*POOLS, 1], ["words", "descriptors", 1, "waffle"], "key ...ptors', 'waffle', 1] -> ...ptors', 1, 'waffle']"),

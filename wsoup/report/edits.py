@@ -1,7 +1,7 @@
 """How params differ: those of two runs, or a run's from what params.yaml says by now."""
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ LONGEST_VALUE = 24
 """Characters of a value that are shown."""
 SHOWN_BEFORE = 8
 """Of these, those before the first that differs."""
+SHOWN_ENTRIES = 3
+"""Entries that a list gained or lost; of more, their number is shown."""
 
 
 def changed_params(before: Mapping[str, object], after: Mapping[str, object]) -> dict[str, tuple[object, object]]:
@@ -53,9 +55,15 @@ def _came_and_went(was: object, now: object) -> str:
         return ""
     if max(len(repr(was)), len(repr(now))) <= LONGEST_VALUE:
         return ""
-    came = [f"+ {_cut(repr(each))}" for each in now if each not in was]
-    went = [f"- {_cut(repr(each))}" for each in was if each not in now]
-    return " ".join(came + went)
+    came = [each for each in now if each not in was]
+    went = [each for each in was if each not in now]
+    return " ".join([*_marked("+", came), *_marked("-", went)])
+
+
+def _marked(sign: str, entries: Sequence[object]) -> list[str]:
+    shown = [f"{sign} {_cut(repr(each))}" for each in entries[:SHOWN_ENTRIES]]
+    n_more = len(entries) - len(shown)
+    return [*shown, f"{sign} {n_more} more"] if n_more else shown
 
 
 def _both(was: object, now: object) -> str:
