@@ -277,6 +277,23 @@ def test_an_encoder_that_is_gone_is_named_with_every_way_to_find_it(tried: Path,
     assert run("classify", "photos/test", *options, "--params", "mine.yaml")[0] == 0
 
 
+def test_the_config_of_a_local_model_is_asked_for_where_it_can_be_given(tried: Path, tiny_encoder_files) -> None:
+    """Without a params.yaml by an option; with one, there."""
+    Path("tried/encoder.yaml").unlink()
+    soup = json.loads(Path("tried/soup.json").read_text())
+    soup["encoder"]["model"] = "something"
+    Path("tried/soup.json").write_text(json.dumps(soup))
+    weights = tiny_encoder_files["pretrained"]
+    options = ["--soup", "tried/soup.json", "--classes", "tried/classes.txt"]
+    says = "error: open_clip has no model 'something'; for a model of your own give --config FILE"
+    assert run("classify", "photos/test", *options, "--pretrained", weights)[2].startswith(says)
+    shutil.copy(weights, ".")
+    assert run("classify", "photos/test", *options)[2].startswith(says)
+    section = {"model": "something", "pretrained": weights, "precision": "fp32", "watch": weights}
+    Path("params.yaml").write_text(json.dumps({"encoder": section}))
+    assert "for a model of your own set encoder.config" in run("classify", "photos/test", *options)[2]
+
+
 def test_another_encoder_beside_a_soup_is_not_taken(tried: Path, tiny_encoder_files) -> None:
     other = safe_load(Path("tried/encoder.yaml").read_text())
     other["encoder"] |= {"model": "other-clip"}

@@ -25,7 +25,7 @@ from wsoup.evaluate.right import pack_right
 from wsoup.params.reading import read_yaml
 from wsoup.report.changes import Change, changes
 from wsoup.report.compare import compare
-from wsoup.report.edits import changed_params, edited
+from wsoup.report.edits import changed_params, edited, in_words
 from wsoup.report.load import recorded
 from wsoup.report.record import Record
 from wsoup.report.revisions import WORKSPACE, Revision
@@ -451,6 +451,27 @@ def test_a_value_is_shown_whole_up_to_24_characters(compared):
     counts = {"counts": {WHOLE: {1: 200}}}
     shown = compared(counts, counts | {"k0": 24 * "x"})
     assert shown[2] == f"params: soups.old.k0 4 -> {24 * 'x'}, soups.word.k0 4 -> {24 * 'x'}"
+
+
+POOLS = ["words", "descriptors", "waffle"]
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "said"),
+    [
+        (POOLS, [*POOLS, "facts"], "key + 'facts'"),
+        (POOLS, ["words", "facts", "descriptors"], "key + 'facts' - 'waffle'"),
+        ([], [*POOLS], "key + 'words' + 'descriptors' + 'waffle'"),
+        (POOLS, ["waffle", 1, 2, 3, 4, 5], "key + 1 + 2 + 3 + 2 more - 'words' - 'descriptors'"),
+        ([1, 2, 3], [1], "key [1, 2, 3] -> [1]"),
+        (POOLS, ["words", "waffle", "descriptors"], "key ['words', 'descriptor... -> ['words', 'waffle', '..."),
+        ([*POOLS, 1], ["words", "descriptors", 1, "waffle"], "key ...ptors', 'waffle', 1] -> ...ptors', 1, 'waffle']"),
+        ("-", POOLS, "key - -> ['words', 'descriptor..."),
+        ("/data/photographs/of/pets", "/data/photographs/of/cars", "key ...aphs/of/pets -> ...aphs/of/cars"),
+    ],
+)
+def test_what_differs_in_two_long_values_is_shown(was: object, now: object, said: str) -> None:
+    assert in_words({"key": (was, now)}) == [said]
 
 
 def test_every_edited_key_is_named_on_a_line_of_its_own_where_one_line_is_too_short(compared):

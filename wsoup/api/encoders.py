@@ -74,6 +74,9 @@ class EncoderOptions:
                     "(--pretrained FILE, and --config FILE)"
                 )
             raise MissingError(f"{params.pretrained}, the weights of {origin}, is not a file here; {step}")
+        # Each params.yaml says what DVC watches. Where one lacks the config, it is the place for it.
+        if "watch" not in defaults:
+            _check_known(params)
         return _loaded(params, device=device)
 
     def check_files(self, *, origin: str) -> None:
@@ -98,12 +101,8 @@ class EncoderOptions:
             raise ParamsError(f"--config {self.config} is a model without weights; add --pretrained FILE")
         if self.config is not None and params.model != Path(self.config).stem:
             raise ParamsError(f"--config {self.config} names the model itself; leave out --model {params.model}")
-        own_model = self.model is not None and params.weights_file is not None and params.config is None
-        if own_model and not params.comes_with_weights and known_config(params) is None:
-            raise ParamsError(
-                f"open_clip has no model {params.model!r}; for a model of your own give --config FILE (its open_clip "
-                "config) beside --pretrained FILE"
-            )
+        if self.model is not None:
+            _check_known(params)
 
     def _may_be(self, known: Mapping[str, Any]) -> bool:
         """Whether a section `encoder` is about the encoder of these options, or they name no model."""
@@ -148,6 +147,16 @@ class EncoderOptions:
         if defaults is DEFAULTS:
             self.check_for_a_new_encoder()
         return self.load(device=device, origin=str(params), defaults=defaults)
+
+
+def _check_known(params: EncoderParams) -> None:
+    """Raise ParamsError for a local model without a config, unless open_clip has one of its name."""
+    is_own = params.weights_file is not None and params.config is None and not params.comes_with_weights
+    if is_own and known_config(params) is None:
+        raise ParamsError(
+            f"open_clip has no model {params.model!r}; for a model of your own give --config FILE (its open_clip "
+            "config) beside --pretrained FILE"
+        )
 
 
 def _loaded(params: EncoderParams, *, device: str | None) -> Encoder:

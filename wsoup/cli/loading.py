@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from wsoup.base import remote
 from wsoup.base.errors import MissingError, ParamsError, one_line
+from wsoup.base.nearest_path import nearest_path
 from wsoup.cli import common
-from wsoup.disk.files import nearest_path
 
 PARAMS = Path("params.yaml")
 """Where section `encoder` is looked for unless --params names another file."""

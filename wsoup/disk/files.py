@@ -6,7 +6,6 @@ ones are opened: a FIFO would block for ever, and ``/dev/zero`` has no end.
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import stat
@@ -112,25 +111,6 @@ def regular_file(path: str) -> os.stat_result:
         kind = _KINDS.get(stat.S_IFMT(status.st_mode), "not a regular file")
         raise DataError(f"{shown(path)} is {kind}, expected a file; rename or remove it")
     return status
-
-
-def nearest_path(path: str | Path) -> str:
-    """A hint for a path that does not exist: the one that differs from it in one similar name; "" if there is none."""
-    wrong = Path(path)
-    below: list[str] = []
-    while not os.path.isdir(wrong.parent):
-        below.insert(0, wrong.name)
-        wrong = wrong.parent
-    try:
-        names = os.listdir(wrong.parent)
-    except OSError:
-        return ""
-    # An ending that two files share makes other names alike, too.
-    for name in difflib.get_close_matches(wrong.name, names, n=3, cutoff=0.75):
-        near = wrong.parent.joinpath(name, *below)
-        if os.path.exists(near):
-            return f"did you mean {shown(str(near))}?"
-    return ""
 
 
 def reason_of(error: BaseException) -> str:

@@ -1,7 +1,7 @@
 """How params differ: those of two runs, or a run's from what params.yaml says by now."""
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,13 @@ from wsoup.params.section import parse
 from wsoup.report.load import RunParams, recorded
 from wsoup.report.record import Record
 from wsoup.report.sentences import WIDTH, one_line_of
+
+LONGEST_VALUE = 24
+"""Characters of a value that are shown."""
+SHOWN_BEFORE = 8
+"""Of these, those before the first that differs."""
+SHOWN_ENTRIES = 3
+"""Entries that a list gained or lost; of more, their number is shown."""
 
 
 def changed_params(before: Mapping[str, object], after: Mapping[str, object]) -> dict[str, tuple[object, object]]:
@@ -34,15 +41,45 @@ def changed_params(before: Mapping[str, object], after: Mapping[str, object]) ->
 
 
 def in_words(edits: Mapping[str, tuple[object, object]]) -> list[str]:
-    """``soups.word.k0 250 -> 50`` for every edited key."""
-    return [f"{key} {_short(was)} -> {_short(now)}" for key, (was, now) in edits.items()]
+    """``soups.word.k0 250 -> 50`` for every edited key; of a long list what was added and removed."""
+    return [f"{key} {_came_and_went(was, now) or _both(was, now)}" for key, (was, now) in edits.items()]
 
 
-def _short(value: object) -> str:
-    text = value if isinstance(value, str) else repr(value)
-    if len(text) <= 24:
+def _came_and_went(was: object, now: object) -> str:
+    """``+ 'facts' - 'words'`` for two lists that are not both short; "" for other values, or if only the order differs.
+
+    >>> _came_and_went(["words", "descriptors"], ["words", "descriptors", "facts"])
+    "+ 'facts'"
+    """
+    if not isinstance(was, list) or not isinstance(now, list):
+        return ""
+    if max(len(repr(was)), len(repr(now))) <= LONGEST_VALUE:
+        return ""
+    came = [each for each in now if each not in was]
+    went = [each for each in was if each not in now]
+    return " ".join([*_marked("+", came), *_marked("-", went)])
+
+
+def _marked(sign: str, entries: Sequence[object]) -> list[str]:
+    shown = [f"{sign} {_cut(repr(each))}" for each in entries[:SHOWN_ENTRIES]]
+    n_more = len(entries) - len(shown)
+    return [*shown, f"{sign} {n_more} more"] if n_more else shown
+
+
+def _both(was: object, now: object) -> str:
+    """Two values, cut at their end, or around where they begin to differ if that would be cut off."""
+    old, new = (value if isinstance(value, str) else repr(value) for value in (was, now))
+    if _cut(old) == _cut(new):
+        n_shared = next((i for i, pair in enumerate(zip(old, new, strict=False)) if len({*pair}) > 1), len(old))
+        start = max(n_shared - SHOWN_BEFORE, 0)
+        old, new = f"...{old[start:]}", f"...{new[start:]}"
+    return f"{_cut(old)} -> {_cut(new)}"
+
+
+def _cut(text: str) -> str:
+    if len(text) <= LONGEST_VALUE:
         return text
-    return f"{text[:21]}..."
+    return f"{text[: LONGEST_VALUE - 3]}..."
 
 
 def edited(record: Record, *, root: Path) -> list[str]:

@@ -3,7 +3,8 @@
 import os
 from collections.abc import Iterator
 
-from wsoup.disk.files import nearest_path, shown
+from wsoup.base.nearest_path import nearest_path
+from wsoup.disk.files import shown
 from wsoup.params.inputs import DatasetParams
 from wsoup.pipeline.checks.brought import made_by_dvc
 from wsoup.pipeline.params import Params
