@@ -133,6 +133,7 @@ def test_what_cannot_be_weighed_is_said(photos, options, message):
 
 
 def test_a_head_has_no_texts_to_weigh(photos):
+    Path("head.safetensors").touch()
     code, _, errors = run("classify", "new", "--soup", "head.safetensors", "--weigh", "autoclip")
     assert code == 1
     assert "a head has no texts to weigh; leave --weigh out" in errors

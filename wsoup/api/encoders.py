@@ -74,10 +74,13 @@ class EncoderOptions:
                     "(--pretrained FILE, and --config FILE)"
                 )
             raise MissingError(f"{params.pretrained}, the weights of {origin}, is not a file here; {step}")
-        # Each params.yaml says what DVC watches. Where one lacks the config, it is the place for it.
-        if "watch" not in defaults:
-            _check_known(params)
-        return _loaded(params, device=device)
+        try:
+            return _loaded(params, device=device)
+        except ModelError:
+            # Each params.yaml says what DVC watches. Where one lacks the config, it is the place for it.
+            if "watch" not in defaults:
+                _check_known(params)
+            raise
 
     def check_files(self, *, origin: str) -> None:
         """Raise ParamsError for options that make no encoder, before anything is loaded; messages name `origin`."""
