@@ -106,7 +106,7 @@ for i, (name, fact) in enumerate(FACTS.items()):
 """
 """Runs each fact in a process of its own.
 
-For the first, wsoup imports torch; for the second, it is there before; the others share their first line's import.
+For the first, wsoup imports torch; the others share the imports of a process in which torch was there before.
 """
 
 

@@ -34,8 +34,8 @@ def found_below(root: str, paths: Sequence[str], *, origin: str) -> tuple[list[s
     """The paths of listed files below a folder, and a line on how they were found.
 
     Where the first path is there, all stay as they are. An upload to Label Studio that is not there as its server calls
-    it is looked for under its own name. A path that no file fits stays, too, for whoever reads it to
-    say that it is missing.
+    it is looked for under its own name. A path that no file fits stays, too, for whoever reads it to say that it is
+    missing.
 
     Args:
         root: the folder.

@@ -23,7 +23,6 @@ LARGEST_FILE = 200_000
 """Characters of params.yaml; the paper's has 10,000."""
 MOST_VALUES = 50_000
 """Values in params.yaml with its aliases expanded: a few lines of them can stand for 10^9."""
-
 DEEPEST = 100
 """Mappings and sequences in each other that are read in C: beyond some thousands it crashes the process."""
 

@@ -80,18 +80,18 @@ def _by_heading(content: str, *, class_names: Sequence[str], file: str) -> Itera
     An answer of several fenced parts has an object in each.
     """
     fenced = [part.span(1) for part in _FENCE.finditer(content)]
-    objects = [part for part in fenced or [(0, len(content))] if _OBJECT.search(content, *part)]
-    for start, end in objects:
-        yield from _of_object(content, start, end, file=file).items()
-    if not objects:
+    has_object = False
+    for start, end in fenced or [(0, len(content))]:
+        opening = _OBJECT.search(content, start, end)
+        if opening is not None:
+            has_object = True
+            yield from _of_object(content, opening.start(), end, file=file).items()
+    if not has_object:
         yield from _lists(content, known={folded(name) for name in class_names}).items()
 
 
 def _of_object(content: str, start: int, end: int, *, file: str) -> Mapping[str, object]:
-    """The JSON object between two places, without the words around it."""
-    opening = _OBJECT.search(content, start, end)
-    assert opening is not None
-    start = opening.start()
+    """The JSON object that begins at `start`, without the words after it."""
     end = content.rfind("}", start, end) + 1 or end
     try:
         # Every object is read with each_once, and an object comes first.
